@@ -2,9 +2,11 @@ package facts
 
 import (
 	"fmt"
+	"iter"
 	"net/netip"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -244,7 +246,7 @@ func (in *inspection) line(line *shell.Line, at where) {
 				continue
 			}
 			seen[key] = true
-			in.touches(p, removes, i == 0 && isSearch(p), at)
+			in.touches(line, p, removes, i == 0 && isSearch(p), at)
 		}
 	}
 	in.makes(line, e.Writes)
@@ -316,7 +318,7 @@ func isSearch(p effects.Path) bool {
 
 // touches examines a path that the line reads, writes or deletes. That something of ours may be
 // among the files that a search reads does not name it; the folder that is searched is a path too.
-func (in *inspection) touches(p effects.Path, removes, search bool, at where) {
+func (in *inspection) touches(line *shell.Line, p effects.Path, removes, search bool, at where) {
 	if p.Remote != "" {
 		return
 	}
@@ -326,6 +328,9 @@ func (in *inspection) touches(p effects.Path, removes, search bool, at where) {
 			in.add(gate.FactSecretPlace, "names "+what+", where credentials are kept", at())
 			break
 		}
+	}
+	if what, is := placeMatched(p, programAt(line, p)); is && !in.pathsOnly {
+		in.add(gate.FactSecretPlace, "may name "+what+", where credentials are kept", at())
 	}
 	if p.Kind == effects.Below || p.Kind == effects.Unknown {
 		name = p.Text
@@ -441,11 +446,13 @@ func isThisMachine(host string) bool {
 func (in *inspection) unseen(line *shell.Line, e *effects.Effects, at where) {
 	for _, o := range line.Opaque {
 		in.addDetail(gate.FactOpaque, opaqueBecause[o.Reason]+": "+in.shown(o.Detail), at)
-		if o.Reason != shell.Unparsed && o.Reason != shell.Limit {
-			continue
-		}
-		if name := destroyerIn(line.Text[judgedUpTo(line, o.Pos):]); name != "" {
-			in.addDetail(gate.FactDestroys, "names "+name+" in a part that could not be read", at)
+		switch rest := line.Text[judgedUpTo(line, o.Pos):]; o.Reason {
+		case shell.Limit:
+			in.addDetail(gate.FactDestroys, "is too long or too nested to be read: "+in.shown(o.Detail), at)
+		case shell.Unparsed:
+			in.addDetail(gate.FactDestroys, "has a part that could not be read: "+in.shown(o.Detail), at)
+		case shell.Incomplete: // no shell that reads it as we do runs it
+			in.incomplete(rest, at)
 		}
 	}
 	if e.Truncated {
@@ -455,6 +462,7 @@ func (in *inspection) unseen(line *shell.Line, e *effects.Effects, at where) {
 
 var opaqueBecause = map[shell.Reason]string{
 	shell.Unparsed:    "a part could not be read",
+	shell.Incomplete:  "a part ends too early",
 	shell.Limit:       "a part was not examined",
 	shell.CommandName: "a program that is known only when it runs",
 	shell.Eval:        "commands that are known only when they run",
@@ -476,16 +484,45 @@ func judgedUpTo(line *shell.Line, pos int) int {
 	return min(end, len(line.Text))
 }
 
+// incomplete examines the words of a part that ends too early for a shell to run it.
+func (in *inspection) incomplete(rest string, at where) {
+	if name := destroyerIn(rest); name != "" {
+		in.addDetail(gate.FactDestroys, "names "+name+" in a part that could not be read", at)
+	}
+	if pipeToShell.MatchString(rest) {
+		in.addDetail(gate.FactDestroys, "runs a shell in a part that could not be read", at)
+	}
+	for word := range wordsOf(rest) {
+		if what, is := placeOf([]byte(word)); is {
+			in.add(gate.FactSecretPlace, "names "+what+", where credentials are kept", at())
+		}
+		if strings.HasPrefix(word, "~/") || strings.HasPrefix(word, "/") {
+			for _, d := range effects.Of(shell.Parse("touch "+word, shell.Options{Home: in.finder.own.home})).Deeds {
+				if d.Kind == effects.LoginFile || d.Kind == effects.ServiceInstall {
+					in.deed(&d, nil, nil, at)
+				}
+			}
+		}
+	}
+}
+
+var pipeToShell = regexp.MustCompile(`\|\s*(?:sudo\s+)?(?:\S*/)?(?:ba|da|z|k)?sh\b`)
+
 // destroyerIn returns a word of text that names a program that can destroy, or "". find does so only
 // with -delete; what it executes is a word of its own.
 func destroyerIn(text string) string {
 	deletes := strings.Contains(text, "-delete")
-	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'`;|&<>(){}=$", r) }) {
+	for word := range wordsOf(text) {
 		if name := path.Base(word); effects.CanDestroy(name) && (deletes || effects.PlainName(name) != "find") {
 			return name
 		}
 	}
 	return ""
+}
+
+// wordsOf returns the words of a text whose grammar is not known.
+func wordsOf(text string) iter.Seq[string] {
+	return strings.FieldsFuncSeq(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'`;|&<>(){}=$", r) })
 }
 
 // addDetail adds a fact, or what made it true once more.

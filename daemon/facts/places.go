@@ -3,7 +3,11 @@ package facts
 import (
 	"bytes"
 	"path"
+	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/shell/effects"
 )
 
 // placeOf reports whether credentials are kept at a path or URI, and returns what names them.
@@ -50,6 +54,44 @@ func placeOf(text []byte) (what string, is bool) {
 	for _, s := range secretPaths {
 		if strings.Contains(joined+"/", s) {
 			return strings.Trim(s, "/"), true
+		}
+	}
+	return "", false
+}
+
+// patternPlaces are names of which a pattern may be meant to find one.
+var patternPlaces = []string{".ssh", ".aws", ".gnupg", ".kube", ".azure", ".docker", ".password-store", ".netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials", ".env",
+	"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "credentials", "credentials.json", "secrets.yml", "secrets.json", "shadow"}
+
+// listers are programs that show the names of files, and not what is in them.
+var listers = set("ls", "ll", "tree", "du", "stat", "file", "wc", "readlink", "realpath", "touch", "mkdir", "chmod", "chown", "git")
+
+var (
+	oneOf = regexp.MustCompile(`\[([^]!^])\]`)     // a bracket expression for one character
+	anyOf = regexp.MustCompile(`\*|\?|\[.[^]]*\]`) // what stands for more
+)
+
+// placeMatched reports whether a pattern may find a place where credentials are kept. One that
+// says little of the names that it finds is meant for others.
+func placeMatched(p effects.Path, program string) (what string, is bool) {
+	if p.Kind != effects.Pattern || listers[program] {
+		return "", false
+	}
+	parts := strings.Split(strings.ToLower(oneOf.ReplaceAllString(p.Name, "$1")), "/")
+	for i, part := range parts {
+		letters := len(anyOf.ReplaceAllString(part, ""))
+		if letters < 2 || strings.ContainsAny(part[:1], "*?[") || part[0] != '.' && letters < 4 {
+			continue
+		}
+		for _, name := range patternPlaces {
+			if ok, err := path.Match(part, name); err != nil || !ok {
+				continue
+			}
+			found := slices.Clone(parts)
+			found[i] = name
+			if what, is = placeOf([]byte(strings.Join(found, "/"))); is {
+				return what, true
+			}
 		}
 	}
 	return "", false

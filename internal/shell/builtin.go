@@ -18,7 +18,7 @@ func init() {
 		"exec": (*evaluator).exec, "command": (*evaluator).commandBuiltin, "builtin": (*evaluator).commandBuiltin,
 		"noglob": (*evaluator).commandBuiltin, "nocorrect": (*evaluator).commandBuiltin, "-": (*evaluator).commandBuiltin,
 		"trap": (*evaluator).trap, "set": (*evaluator).set, "shift": (*evaluator).shift,
-		"alias": (*evaluator).alias, "read": (*evaluator).read, "mapfile": (*evaluator).read, "readarray": (*evaluator).read,
+		"alias": (*evaluator).alias, "hash": (*evaluator).hash, "read": (*evaluator).read, "mapfile": (*evaluator).read, "readarray": (*evaluator).read,
 		"unset": (*evaluator).read, "getopts": (*evaluator).read, "printf": (*evaluator).printfBuiltin,
 		"export": (*evaluator).exportBuiltin, "readonly": (*evaluator).exportBuiltin,
 		"exit": (*evaluator).exit, "return": (*evaluator).exit, "break": (*evaluator).exit, "continue": (*evaluator).exit,
@@ -210,7 +210,11 @@ func (e *evaluator) alias(inv *invocation) result {
 	st.aliases = maps.Clone(st.aliases)
 	for _, w := range inv.args {
 		text, _ := e.joined([]Word{w})
-		if name, body, ok := strings.Cut(text, "="); ok && len(st.aliases) < maxProducers {
+		if name, body, ok := strings.Cut(text, "="); ok {
+			if len(st.aliases) >= maxFields {
+				e.stop("too many aliases")
+				break
+			}
 			if st.aliases == nil {
 				st.aliases = map[string]string{}
 			}
@@ -220,8 +224,23 @@ func (e *evaluator) alias(inv *invocation) result {
 	return result{ok: st, fail: st}
 }
 
+// hash evaluates hash -p FILE NAME, after which the name runs the file.
+func (e *evaluator) hash(inv *invocation) result {
+	r := e.plain(inv)
+	if len(inv.args) == 3 && inv.args[0].Value == "-p" {
+		st := inv.st
+		if st.aliases = maps.Clone(st.aliases); st.aliases == nil {
+			st.aliases = map[string]string{}
+		}
+		st.aliases[inv.args[2].Value] = e.quotedWord(inv.args[1])
+		r.ok, r.fail = st, st
+	}
+	return r
+}
+
 // read makes the variables unknown that a command sets.
 func (e *evaluator) read(inv *invocation) result {
+	e.codeFlags(inv)
 	i := e.record(inv, inv.command())
 	st := inv.st
 	if i < 0 {

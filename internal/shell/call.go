@@ -23,6 +23,11 @@ func (e *evaluator) call(args []Word, st state, fr frame, pos, end int) result {
 		name, known = w.Suffix, true // $dir/bin/python
 		fr.external = true
 	}
+	if w := args[0]; w.Kind == Pattern && strings.Contains(w.Value, "/") {
+		if last := base(w.Value); !strings.ContainsAny(last, `*?[\\`) {
+			name, known = last, true // /???/rm
+		}
+	}
 	if w := args[0]; !known && w.Kind == Unknown && w.Suffix == "" && (w.Var == "SHELL" || w.Var == "BASH") {
 		name, known = "sh", true
 		fr.external = true
@@ -45,6 +50,7 @@ func (e *evaluator) call(args []Word, st state, fr frame, pos, end int) result {
 			e.callAlias(name, text, args[1:], st, fr, pos, end)
 		}
 	}
+	e.arithmeticWords(name, args[1:], st, fr)
 	if run, ok := builtins[name]; ok && (!fr.external || name == "command" || name == "exec" || name == "cd") {
 		return run(e, &invocation{name, args[1:], st, fr, pos, end, args[0]})
 	}
@@ -90,6 +96,12 @@ func (e *evaluator) plain(inv *invocation) result {
 	c := inv.command()
 	e.interpret(inv, &c)
 	text := e.output(inv)
+	if len(inv.args) == 2 && (inv.program == "cp" || inv.program == "mv") && len(inv.st.dirs) == 1 {
+		name := written(inv.st.dirs[0], inv.args[1])
+		if text, ok := e.written(inv.args[0], inv.st); ok && name != "" {
+			e.files[name] = text
+		}
+	}
 	i := e.record(inv, c)
 	r := inv.same()
 	if i >= 0 {
@@ -104,17 +116,22 @@ func (e *evaluator) plain(inv *invocation) result {
 
 // codeVariables are variables whose value other programs run as a command line.
 const codeVariables = "GIT_SSH_COMMAND GIT_SSH GIT_PAGER GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_EXTERNAL_DIFF GIT_ASKPASS SSH_ASKPASS GIT_PROXY_COMMAND PAGER MANPAGER " +
-	"EDITOR VISUAL BROWSER PROMPT_COMMAND RSYNC_RSH LESSOPEN LESSCLOSE FZF_DEFAULT_COMMAND"
+	"EDITOR VISUAL FCEDIT SUDO_EDITOR BROWSER PROMPT_COMMAND RSYNC_RSH LESSOPEN LESSCLOSE FZF_DEFAULT_COMMAND"
 
 // codeVariable evaluates the value of a variable that is run by some program.
 func (e *evaluator) codeVariable(name string, w Word, st state, fr frame, inv *invocation) {
-	if !hasFlag(codeVariables, name) || w.Kind == Unknown && w.Prefix == "" || slices.Contains(fr.wrappers, name) {
+	function := strings.HasPrefix(name, "BASH_FUNC_")
+	if !hasFlag(codeVariables, name) && !function || w.Kind == Unknown && w.Prefix == "" || slices.Contains(fr.wrappers, name) {
 		return
 	}
 	sub := *inv
 	sub.st, sub.fr = st, fr
 	sub.fr.env = nil
-	e.runText(strings.TrimPrefix(e.composed(w.parts), "|"), w.From, st, e.inner(&sub, name), &sub)
+	text := strings.TrimLeft(e.composed(w.parts), "|")
+	if function {
+		text = "f" + text + "; f"
+	}
+	e.runText(text, w.From, st, e.inner(&sub, name), &sub)
 }
 
 // saveTee remembers the files that tee wrote.
@@ -310,6 +327,11 @@ func (e *evaluator) output(inv *invocation) *string {
 	case "true", ":":
 		return ptr("")
 	case "cat", "tee":
+		if inv.program == "cat" && len(inv.args) == 1 {
+			if text, ok := e.written(inv.args[0], inv.st); ok {
+				return &text
+			}
+		}
 		if inv.program == "cat" && len(inv.args) > 0 && (len(inv.args) > 1 || inv.args[0].Value != "-") {
 			return nil
 		}

@@ -43,10 +43,10 @@ func (e *evaluator) command(cmd syntax.Command, st state, fr frame) result {
 		e.arithm(c.X, st, fr)
 		return e.assigned(c, st)
 	case *syntax.LetClause:
-		e.substitutions(c, st, fr)
+		e.numbers(c, st, fr)
 		return e.assigned(c, st)
 	case *syntax.TestClause:
-		e.substitutions(c, st, fr)
+		e.numbers(c, st, fr)
 	}
 	return same
 }
@@ -54,7 +54,11 @@ func (e *evaluator) command(cmd syntax.Command, st state, fr frame) result {
 // define evaluates a declaration. Which function a name calls is part of the
 // state, as the value of a variable that no line can name.
 func (e *evaluator) define(c *syntax.FuncDecl, st state, fr frame) result {
-	if c.Name == nil || len(e.funcs) >= maxBindings {
+	if c.Name == nil {
+		return result{ok: st, fail: st}
+	}
+	if len(e.funcs) >= maxBindings {
+		e.stop("too many functions")
 		return result{ok: st, fail: st}
 	}
 	name := c.Name.Value
@@ -62,6 +66,10 @@ func (e *evaluator) define(c *syntax.FuncDecl, st state, fr frame) result {
 	e.funcs = append(e.funcs, fn)
 	e.named[name] = append(e.named[name], fn)
 	st = e.bind(st, name+"()", literalValue(strconv.Itoa(len(e.funcs)-1)))
+	if name == "command_not_found_handle" || name == "command_not_found_handler" {
+		pos, end := fr.span(c)
+		e.callFunction(name, fn, nil, st, fr, pos, end)
+	}
 	return result{ok: st, fail: st}
 }
 
@@ -77,7 +85,7 @@ func (e *evaluator) function(name string, st state, fr frame) (fns []*function, 
 		n, _ := strconv.Atoi(text) // written by define
 		return e.funcs[n : n+1], e.funcs[n].level == fr.level
 	}
-	return fns[max(0, len(fns)-4):], false
+	return fns, false
 }
 
 // assigned returns st without what arithmetic below n may have changed.
@@ -330,7 +338,9 @@ func (e *evaluator) declare(c *syntax.DeclClause, st state, fr frame) result {
 	exports := c.Variant.Value == "export"
 	for _, a := range c.Args {
 		if a.Name == nil || a.Naked {
-			e.embedded(a.Value, st, fr)
+			if a.Value != nil {
+				e.subscripts(e.single(a.Value, st, fr).parts, st, fr)
+			}
 			if a.Name != nil {
 				if v, ok := st.lookup(a.Name.Value); ok && exports && !v.isArray {
 					env = append(env, Assign{a.Name.Value, newWord(a.Name.Value, v.parts)})
@@ -416,6 +426,7 @@ func (e *evaluator) assign(a *syntax.Assign, st state, fr frame) state {
 		}
 		parts = append(slices.Clip(old.parts), parts...)
 	}
+	e.bound(name, parts, st, fr)
 	return e.bind(st, name, value{parts: parts})
 }
 
@@ -426,6 +437,10 @@ func (e *evaluator) simple(c *syntax.CallExpr, st state, fr frame) result {
 		after := st
 		for _, a := range c.Assigns {
 			after = e.assign(a, after, fr)
+			if v, ok := after.lookup(a.Name.Value); ok && !v.isArray {
+				pos, end := fr.span(c)
+				e.codeVariable(a.Name.Value, newWord(e.text(fr, a), v.parts), after, fr, &invocation{program: "export", pos: pos, end: end})
+			}
 		}
 		if len(fr.redirects) > 0 {
 			e.emit(Command{Redirects: fr.redirects}, st, fr, c)
@@ -437,7 +452,9 @@ func (e *evaluator) simple(c *syntax.CallExpr, st state, fr frame) result {
 		if a.Value == nil {
 			continue
 		}
-		fr.env = append(fr.env, Assign{a.Name.Value, e.single(a.Value, st, fr)})
+		v := Assign{a.Name.Value, e.single(a.Value, st, fr)}
+		e.bound(v.Name, v.Value.parts, st, fr)
+		fr.env = append(fr.env, v)
 	}
 	pos, end := fr.span(c)
 	if e.stopped {
@@ -469,7 +486,7 @@ func (e *evaluator) add(c Command, st state, fr frame, pos, end int) int {
 	}
 	c.Input = fr.inputWord
 	c.Remote, c.Privileged, c.Background = fr.remote, fr.privileged, fr.background
-	c.Pos, c.End = pos, end
+	c.Pos, c.End = min(pos, len(e.line.Text)), min(end, len(e.line.Text))
 	e.line.Commands = append(e.line.Commands, c)
 	return len(e.line.Commands) - 1
 }

@@ -233,11 +233,16 @@ func (e *evaluator) parallel(inv *invocation) (result, bool) {
 	if len(it.words) == 0 && it.rest.parts == nil {
 		it = e.input(inv, true)
 	}
-	if len(args) == 0 || len(it.words) > maxUnrolled/4 {
-		return result{}, false
+	if len(it.words) > maxUnrolled/4 {
+		it.words, it.rest = nil, newWord(":::", []part{{kind: Unknown, text: ":::"}})
 	}
 	text, _ := e.joined(args)
-	if !strings.Contains(text, "{") {
+	if len(args) == 0 { // each item is a command
+		if it.words == nil {
+			return e.runStdin(inv, inv.st, e.inner(inv, "parallel")), true
+		}
+		text = "eval " + placeholder
+	} else if !strings.Contains(text, "{") {
 		text += " " + placeholder
 	}
 	fr := inv.fr.wrapped("parallel")

@@ -146,6 +146,14 @@ func (e *evaluator) run(text string, st state, fr frame) result {
 		return result{ok: st, fail: st}
 	}
 	stmts, err := parse(text)
+	for range maxProducers { // the end of the text ends a here-document
+		m := openDocument.FindStringSubmatch(fmt.Sprint(err))
+		if m == nil {
+			break
+		}
+		text += "\n" + m[1]
+		stmts, err = parse(text)
+	}
 	if err != nil && strings.Contains(text, "((") {
 		// Bash takes what does not fit as arithmetic as two subshells.
 		if apart := doubleParens.ReplaceAllString(text, "$1( ("); len(apart) < 2*maxLineBytes {
@@ -164,10 +172,17 @@ func (e *evaluator) run(text string, st state, fr frame) result {
 		if at, ok := err.(syntax.ParseError); ok && fr.pos < 0 {
 			pos = int(at.Pos.Offset())
 		}
-		e.opaque(Opaque{Reason: Unparsed, Detail: err.Error(), Command: -1, Remote: fr.remote, Pos: pos})
+		reason := Unparsed
+		if syntax.IsIncomplete(err) || strings.HasSuffix(err.Error(), "` must be followed by a word") {
+			reason = Incomplete
+		}
+		e.opaque(Opaque{Reason: reason, Detail: err.Error(), Command: -1, Remote: fr.remote, Pos: min(pos, len(e.line.Text))})
 	}
 	return r
 }
+
+// openDocument finds the word that should have ended a here-document in what the parser says.
+var openDocument = regexp.MustCompile("unclosed here-document `([^\n]*)`$")
 
 var doubleParens = regexp.MustCompile(`(^|[^$(])\(\(`)
 

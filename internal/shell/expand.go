@@ -91,6 +91,9 @@ func (e *evaluator) expand(parts []syntax.WordPart, st state, fr frame, f *field
 			text := p.Value
 			if i == 0 && strings.HasPrefix(text, "~") {
 				text = e.tilde(text, st, f)
+			} else if name, _, ok := strings.Cut(text, "=~"); i == 0 && ok && syntax.ValidName(name) {
+				f.quoted(part{text: name + "="}) // dd of=~/a, as bash has it
+				text = e.tilde(text[len(name)+1:], st, f)
 			}
 			for _, q := range e.literal(text) {
 				f.current = append(f.current, q)
@@ -332,7 +335,7 @@ func (e *evaluator) embedded(w *syntax.Word, st state, fr frame) {
 // arithm runs what is substituted inside of arithmetic.
 func (e *evaluator) arithm(x syntax.ArithmExpr, st state, fr frame) {
 	if x != nil && !e.stopped {
-		e.substitutions(x, st, fr)
+		e.numbers(x, st, fr)
 	}
 }
 

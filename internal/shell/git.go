@@ -102,7 +102,7 @@ func (e *evaluator) gitFile(inv *invocation, by string, place Word, aliases map[
 	found := false
 	if len(inv.st.dirs) == 1 {
 		for _, name := range slices.Sorted(maps.Keys(e.files)) {
-			if path.Dir(name) == Join(inv.st.dirs[0], place) {
+			if path.Dir(name) == written(inv.st.dirs[0], place) {
 				e.runText(e.files[name], nil, inv.st, e.inner(inv, "git"), inv)
 				found = true
 			}

@@ -148,6 +148,10 @@ func (e *evaluator) variable(name string, index syntax.ArithmExpr, st state, tex
 // ${x/y/z}, ${x:1:2} and the like, where the text tells.
 func (e *evaluator) operated(p *syntax.ParamExp, parts []part, st state, fr frame, quoted bool) []part {
 	unknown := unknownPart(e.text(fr, p), p.Param.Value, value{parts: parts}.from())
+	if p.Exp != nil && p.Exp.Op == syntax.OtherParamOps && p.Exp.Word != nil && p.Exp.Word.Lit() == "P" {
+		e.expanded(parts, st, fr)
+		return unknown
+	}
 	text, ok := exact(parts)
 	if p.Exp != nil && slices.Contains([]syntax.ParExpOperator{syntax.DefaultUnsetOrNull, syntax.AssignUnsetOrNull, syntax.ErrorUnsetOrNull}, p.Exp.Op) {
 		if ok && text == "" {

@@ -12,15 +12,14 @@ func (e *evaluator) peel(inv *invocation) (result, bool) {
 		return e.find(inv), true
 	case "xargs", "gxargs":
 		return e.xargs(inv)
-	case "parallel":
+	case "parallel", "sem":
 		return e.parallel(inv)
 	case "git":
 		return e.git(inv), true
-	case "tar", "gtar", "rsync", "ssh", "scp", "sftp":
-		e.codeFlags(inv)
 	case "make", "gmake":
 		return e.elsewhere(inv)
 	}
+	e.codeFlags(inv)
 	w, label, args, ok := wrapperOf(inv)
 	if !ok {
 		return result{}, false
@@ -37,6 +36,9 @@ func (e *evaluator) unwrap(inv *invocation, w wrapper, label string, args []Word
 	fr.privileged = fr.privileged || w.privileged
 	if w.assigns || w.skip > 0 || len(u.rest) > 0 {
 		u.operands(w)
+	}
+	for _, v := range u.env {
+		e.bound(v.Name, v.Value.parts, u.st, fr)
 	}
 	fr.env = append(slices.Clip(fr.env), u.env...)
 	st := u.st
@@ -57,7 +59,9 @@ func (e *evaluator) unwrap(inv *invocation, w wrapper, label string, args []Word
 	var out []int
 	if w.plain {
 		plain := *inv
-		plain.fr.redirects = nil
+		if !w.remote { // which is opened here
+			plain.fr.redirects = nil
+		}
 		if i := e.record(&plain, inv.command()); i >= 0 {
 			out = append(out, i)
 		}
@@ -110,6 +114,12 @@ type unwrapping struct {
 // scan reads the flags.
 func (u *unwrapping) scan(args []Word) {
 	w := u.wrapper
+	if i := slices.IndexFunc(args, func(word Word) bool { return hasFlag(w.after, word.Value) && word.Value != "" }); i >= 0 {
+		if u.rest = args[i+1:]; len(u.rest) == 1 {
+			u.rest, u.texts = nil, u.rest
+		}
+		return
+	}
 	all := w.values + " " + w.text + " " + w.split
 	i := 0
 	for i < len(args) {
@@ -193,6 +203,7 @@ func splitWords(w Word) []Word {
 	if !ok {
 		return []Word{w}
 	}
+	text = strings.NewReplacer(`\\`, `\\`, `\_`, " ", `\f`, " ", `\n`, " ", `\r`, " ", `\t`, " ", `\v`, " ", `\c`, " #").Replace(text)
 	stmts, err := parse(text)
 	if err != nil || len(stmts) != 1 {
 		return []Word{newWord(w.Text, unknownPart(w.Text, "", w.From))}
@@ -213,7 +224,12 @@ func (u *unwrapping) operands(w wrapper) {
 	for w.assigns && len(u.rest) > 0 {
 		name, parts, ok := cutAssign(u.rest[0])
 		if !ok {
-			break
+			if v, known := u.rest[0].Literal(); known && strings.HasPrefix(v, "BASH_FUNC_") && strings.Contains(v, "=") {
+				name, v, _ = strings.Cut(v, "=")
+				parts = textParts(v)
+			} else {
+				break
+			}
 		}
 		u.env = append(u.env, Assign{name, newWord(u.rest[0].Text, parts)})
 		u.rest = u.rest[1:]
@@ -221,7 +237,7 @@ func (u *unwrapping) operands(w wrapper) {
 	if w.assigns && len(u.rest) > 0 && u.rest[0].Value == "--" {
 		u.rest = u.rest[1:]
 	}
-	if w.optional && !u.dashes {
+	if w.optional && !u.dashes && w.after == "" {
 		for i, word := range u.rest {
 			if word.Value == "--" {
 				u.rest = u.rest[i+1:]
@@ -248,8 +264,14 @@ func (u *unwrapping) operands(w wrapper) {
 // elsewhere records a command that changes its directory by -C.
 func (e *evaluator) elsewhere(inv *invocation) (result, bool) {
 	moved := *inv
+	for _, v := range inv.fr.env {
+		if text, known := v.Value.Literal(); known {
+			e.variableOfMake(text, inv)
+		}
+	}
 	for i, w := range inv.args {
 		v := w.Value
+		e.makefile(inv, i)
 		switch {
 		case v == "-C" && i+1 < len(inv.args):
 			moved.st, _ = moved.st.cd(inv.args[i+1], e.line.Follow)
@@ -271,45 +293,4 @@ func (e *evaluator) inner(inv *invocation, label string) frame {
 	fr.level++
 	fr.redirects = nil
 	return fr
-}
-
-// codeFlags evaluates the command lines that some programs take as the value of
-// a flag.
-func (e *evaluator) codeFlags(inv *invocation) {
-	for i, w := range inv.args {
-		v := w.Value
-		if w.Kind != Literal {
-			v = w.Prefix
-		}
-		n := 0
-		if inv.program != "tar" && inv.program != "rsync" { // ssh -o ProxyCommand=command
-			option := strings.ToLower(strings.TrimPrefix(v, "-o"))
-			if option != strings.ToLower(v) || i > 0 && inv.args[i-1].Value == "-o" {
-				for _, name := range []string{"proxycommand", "localcommand", "knownhostscommand"} {
-					if strings.HasPrefix(option, name+"=") || strings.HasPrefix(option, name+" ") {
-						n = len(v) - len(option) + len(name) + 1
-					}
-				}
-			}
-		}
-		switch {
-		case n > 0:
-		case strings.HasPrefix(v, "--checkpoint-action=exec="):
-			n = len("--checkpoint-action=exec=")
-		case strings.HasPrefix(v, "--to-command="), strings.HasPrefix(v, "--use-compress-program="), strings.HasPrefix(v, "--rsync-path="):
-			n = strings.IndexByte(v, '=') + 1
-		case strings.HasPrefix(v, "--rsh="):
-			n = len("--rsh=")
-		case strings.HasSuffix(inv.program, "tar") && (v == "--checkpoint-action" || v == "--to-command" || v == "-I" || v == "--use-compress-program"),
-			inv.program == "rsync" && (v == "-e" || v == "--rsh"):
-			if i+1 < len(inv.args) {
-				text := strings.TrimPrefix(e.composed(inv.args[i+1].parts), "exec=")
-				e.runText(text, inv.args[i+1].From, inv.st, e.inner(inv, inv.program), inv)
-			}
-			continue
-		default:
-			continue
-		}
-		e.runText(e.composed(dropPrefix(w.parts, n)), w.From, inv.st, e.inner(inv, inv.program), inv)
-	}
 }

@@ -9,6 +9,7 @@ import (
 var isShell = map[string]bool{
 	"sh": true, "bash": true, "dash": true, "zsh": true, "ksh": true, "ash": true, "mksh": true, "rbash": true,
 	"ksh93": true, "pdksh": true, "yash": true, "fish": true, "hush": true,
+	"csh": true, "tcsh": true, "nu": true, "xonsh": true, "elvish": true,
 }
 
 // IsShell reports whether a program is a shell.
@@ -16,8 +17,9 @@ func IsShell(program string) bool { return isShell[program] }
 
 // shellArgs is how a shell was called.
 type shellArgs struct {
-	command   bool // -c
-	readStdin bool // -s
+	command   bool   // -c
+	files     []Word // that are run before
+	readStdin bool   // -s
 	rest      []Word
 }
 
@@ -39,7 +41,9 @@ func parseShellArgs(args []Word) shellArgs {
 		if strings.HasPrefix(v, "--") {
 			switch v {
 			case "--rcfile", "--init-file":
-				i++
+				if i++; i < len(args) {
+					a.files = append(a.files, args[i])
+				}
 			case "--command":
 				a.command = true
 			}
@@ -65,6 +69,7 @@ func (e *evaluator) runShell(inv *invocation) result {
 	st := inv.st
 	st.aliases = nil
 	st.errexit = false
+	e.startup(inv, a, st, fr)
 	switch {
 	case a.command:
 		if len(a.rest) == 0 {
@@ -89,6 +94,26 @@ func (e *evaluator) runShell(inv *invocation) result {
 	st.params, st.known = paramsOf(a.rest[1:])
 	r := e.runScript(a.rest[0], i, "", st, fr, inv)
 	return result{ok: inv.st, fail: inv.st, out: union([]int{max(i, 0)}, r.out)}
+}
+
+// startup evaluates what a shell runs before its commands: the file that a variable or
+// a flag names, and the values of variables.
+func (e *evaluator) startup(inv *invocation, a shellArgs, st state, fr frame) {
+	files := a.files
+	for _, v := range inv.fr.env {
+		e.codeVariable(v.Name, v.Value, inv.st, inv.fr, inv)
+		if v.Name == "BASH_ENV" || v.Name == "ENV" {
+			files = append(files, v.Value)
+		}
+	}
+	if v, ok := st.lookup("BASH_ENV"); ok && !v.isArray {
+		files = append(files, newWord("$BASH_ENV", v.parts))
+	}
+	for _, w := range files {
+		c := inv.command()
+		c.Script = &w
+		e.runScript(w, e.record(inv, c), Sourced, st, fr, inv)
+	}
 }
 
 func isStdin(w Word) bool {
@@ -195,8 +220,9 @@ var interpreters = map[string]interpreter{
 	"groovy":     {language: "groovy", code: "e"},
 	"elixir":     {language: "elixir", code: "e eval"},
 	"swift":      {language: "swift", code: "e", ends: "build test run package"},
-	"tclsh":      {language: "tcl"},
-	"awk":        {language: "awk", values: "v F assign field-separator", ends: "f file", operand: true},
+	"tclsh":      {language: "tcl"}, "expect": {language: "tcl", code: "c", values: "f b"},
+	"emacs": {language: "lisp", code: "eval execute", values: "l load f funcall"},
+	"awk":   {language: "awk", values: "v F assign field-separator", ends: "f file", operand: true},
 }
 
 // aliases of interpreters, without a version at their end.

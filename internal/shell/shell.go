@@ -106,6 +106,7 @@ type Reason string
 // The reasons.
 const (
 	Unparsed    Reason = "unparsed"     // bash's grammar does not fit
+	Incomplete  Reason = "incomplete"   // it ends within a quote, bracket or compound, so that no shell runs it
 	Limit       Reason = "limit"        // too long, too deep, or too many commands
 	CommandName Reason = "command-name" // which program runs is known only at run time
 	Eval        Reason = "eval"         // text known only at run time is run as commands

@@ -118,6 +118,18 @@ func TestParse(t *testing.T) {
 		{`alias ls='rm -rf /'; ls`, `alias "ls=rm -rf /"; rm -rf /; ls`},
 		{`trap 'rm x' EXIT`, `trap "rm x" EXIT; trap: rm x`},
 		{`((rm a); rm b)`, `rm a; rm b`},
+		{`command_not_found_handle() { rm x; }; hash -p /bin/rm ls; ls y`, `rm x; hash -p /bin/rm ls; rm y; ls y`},
+
+		// What is expanded once more than the line shows.
+		{`(( a['$(rm x)'] )); [[ 'a[$(rm y)]' -eq 1 ]]; let 'a[$(rm z)]'`, `rm x; rm y; rm z`},
+		{`x='a[$(rm x)]'; y=$((x)); x='a[b]'`, `rm x`},
+		{`test -v 'a[$(rm x)]'; read 'b[$(rm y)]'; unset 'c[$(rm z)]'`, "rm x; test -v \"a[$(rm x)]\"; rm y; read \"b[$(rm y)]\"; rm z; unset \"c[$(rm z)]\""},
+		{`awk '{ a[$(NF-1)]++ }' f; grep 'a[$(b)]' f`, `awk "{ a[$(NF-1)]++ }" f [awk]; grep a[$(b)] f`},
+		{`f() { (( $1 )); }; f 'a[$(rm x)]'`, `rm x`},
+		{`x='$(rm x)'; echo "${x@P}"; PS4='$(rm y)' bash -xc ls`, "rm x; echo ?~; rm y; bash: ls"},
+		{`env PS4='$(rm x)' bash -x s`, `env: rm x; env: bash -x s`},
+		{`echo 'rm x' > f; BASH_ENV=f bash -c ls; bash --rcfile f -i`, `echo "rm x" >f; bash -c ls; bash: rm x; bash: ls; bash --rcfile f -i; bash: rm x; bash --rcfile f -i`},
+		{`env 'BASH_FUNC_ls%%=() { rm x; }' bash -c ls`, `env: BASH_FUNC_ls%%: rm x; env: bash: ls`},
 
 		// Directories.
 		{`cd /a && rm b; rm c`, `cd /a; rm b in ["/a"]; rm c in ["/a" "/home/u/project"]`},
@@ -171,6 +183,10 @@ func TestParse(t *testing.T) {
 		{`ssh -p 1 h 'rm x'; docker exec -it c rm y; kubectl exec p -c d -- rm z`,
 			`ssh -p 1 h "rm x"; ssh: (ssh h) rm x in [""]; docker exec -it c rm y; docker exec: (docker exec c) rm y in [""]; kubectl exec p -c d -- rm z; kubectl exec: (kubectl exec p) rm z in [""]`},
 		{`git -C a submodule foreach b; env GIT_EDITOR=c git d; git clone 'ext::e f% g'; git-h i`, `git submodule foreach: b in [""]; env: GIT_EDITOR: c; env: git d; git: e "f g"; git clone "ext::e f% g"; git h i`},
+		{`env -S 'rm\_-rf\_x'; setarch -R rm x; faketime 1 rm y; tsp rm z`, `env: rm -rf x; setarch: rm x; faketime: rm y; tsp: rm z`},
+		{`nix develop .#a -c rm x; xterm -e 'rm y'; ls | entr -s 'rm z'`, `nix develop: rm x; xterm: rm y; ls; entr: rm z |[2]`},
+		{`printf 'rm x' > f; cat f | sh; cp f g; sh g`, `printf "rm x" >f; cat f; sh: rm x; cp f g; sh g; sh: rm x`},
+		{`echo 'rm x' | parallel; /???/rm y; sem rm z`, `echo "rm x"; parallel: eval: rm x |[0]; rm y; parallel: rm z ?~+; opaque eval []`},
 		{`git -c alias.x='!rm -rf /' x; git -c alias.p='push -f' p o`, `alias.x: rm -rf /; git -c "alias.x=!rm -rf /" x; alias.p: command: git push -f o; git -c "alias.p=push -f" p o`},
 		{`tar --checkpoint-action=exec='rm x' -cf a b`, `tar: rm x; tar "--checkpoint-action=exec=rm x" -cf a b`},
 		{`python3 -c 'a'; node -e b; perl -lne c f; awk d f; python3 s.py; curl x | python3 -`,
@@ -178,7 +194,10 @@ func TestParse(t *testing.T) {
 		{`curl x | python3 -m json.tool; curl x | python3 -c 'a'`, `curl x; python3 -m json.tool |[0]; curl x; python3 -c a [python] |[2]`},
 
 		// What bash would not take, or reads in another way than the parser.
-		{`rm 'x`, `opaque unparsed []`},
+		{`rm 'x`, `opaque incomplete []`},
+		{`a | | rm x`, `opaque unparsed []`},
+		{"cat <<E | sh\nrm x", `cat <<"rm x\n"; sh: rm x`},
+		{"a > f <<E", `a >f <<""`},
 		{"rm x\nrm ) y", `rm x; opaque unparsed []`},
 		{"echo a\r#b; rm x", `opaque unparsed []`},
 		{"echo a \\\r\nrm x", `opaque unparsed []`},

@@ -21,8 +21,8 @@ type codePattern struct {
 const str = `[rbfu]{0,2}(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')`
 
 var codePatterns = []codePattern{
-	{"python", '$', false, regexp.MustCompile(`(?:\bos\.(?:system|popen)|\bsubprocess\.(?:run|call|check_call|check_output|Popen|getoutput|getstatusoutput)|\bcommands\.getoutput|\b(?:system|popen|Popen|check_call|check_output))\s*\(\s*` + str)},
-	{"python", erase, true, regexp.MustCompile(`\brmtree\s*\(\s*(?:[\w.]*Path\(\s*)?` + str)},
+	{"python", '$', false, regexp.MustCompile(`(?:\bos\.(?:system|popen)|\b(?:system|popen|run|call|Popen|check_call|check_output|getoutput|getstatusoutput))\s*\(\s*(?:args\s*=\s*)?` + str)},
+	{"python", erase, true, regexp.MustCompile(`\brmtree(?:\s+as\s+\w+\s*[;\n][^"']*)?\s*\(\s*(?:[\w.]*Path\(\s*)?` + str)},
 	{"python", erase, false, regexp.MustCompile(`\b(?:os\.(?:remove|unlink|rmdir|removedirs))\s*\(\s*` + str)},
 	{"python", erase, false, regexp.MustCompile(`\bPath\s*\(\s*` + str + `\s*\)\.(?:unlink|rmdir)\s*\(`)},
 	{"python", write, false, regexp.MustCompile(`\bopen\s*\(\s*` + str + `\s*,\s*(?:mode\s*=\s*)?["'][rbt]*[wax+]`)},
@@ -42,11 +42,20 @@ var codePatterns = []codePattern{
 	{"perl", erase, true, regexp.MustCompile(`\b(?:rmtree|remove_tree)\s*\(?\s*` + str)},
 	{"perl php", write, false, regexp.MustCompile(`\b(?:file_put_contents)\s*\(\s*` + str)},
 	{"ruby", write, false, regexp.MustCompile(`\bFile\.write\s*\(?\s*` + str)},
+	{"perl php", write, false, regexp.MustCompile(`\bopen\s*\(?[^;]*?,\s*["']\+?>>?["']\s*,\s*` + str)},
+	{"perl", '$', false, regexp.MustCompile(`\bopen\s*\(?[^;]*?,\s*["'](?:-\||\|-)["']\s*,\s*` + str + `|\bopen\s*\(?[^;,]*,\s*"(?:\|([^"]*)|([^"]*)\|)"`)},
+	{"awk", write, false, regexp.MustCompile(`\bprintf?\b[^;}\n]*>>?\s*` + str)},
+	{"lua", erase, false, regexp.MustCompile(`\bos\.remove\s*\(?\s*` + str)},
+	{"node", '$', false, regexp.MustCompile("\\$\x60([^\x60]*)\x60")},
+	{"tcl", '$', false, regexp.MustCompile(`(?m)\b(?:exec|spawn|open\s+\|)\s*([^\n;\]}]+)`)},
+	{"tcl", erase, true, regexp.MustCompile(`\bfile\s+delete\s+(?:-\w+\s+)*(?:--\s+)?([^\s;\]}]+)`)},
+	{"lisp", '$', false, regexp.MustCompile(`\((?:shell-command|shell-command-to-string|call-process-shell-command|async-shell-command)\s+` + str)},
+	{"lisp", erase, true, regexp.MustCompile(`\((?:delete-directory|delete-file)\s+` + str)},
 	{"applescript", '$', false, regexp.MustCompile(`\bdo shell script\s+` + str)},
 }
 
 // lists finds subprocess.run(["rm", "-rf", "/"]) and its like.
-var codeList = regexp.MustCompile(`\b(?:run|call|check_call|check_output|Popen|spawn|spawnSync|execFile|execFileSync)\s*\(\s*(?:` + str + `\s*,\s*)?\[([^\]]*)\]`)
+var codeList = regexp.MustCompile(`\b(?:run|call|check_call|check_output|Popen|spawn|spawnSync|execFile|execFileSync|exec[vl]p?e?|spawn[vl]p?e?|posix_spawnp?)\s*\(\s*(?:` + str + `\s*,\s*|args\s*=\s*)?\[([^\]]*)\]`)
 
 // codeShell finds a shell that gets its input from somewhere.
 var codeShell = regexp.MustCompile(`(?i)pty\.spawn|dup2|/bin/(?:ba|z)?sh|cmd\.exe`)
@@ -55,7 +64,7 @@ var codeString = regexp.MustCompile(str)
 
 var (
 	codeRuns    = regexp.MustCompile(`\b(?:exec|eval|os\.system|subprocess|Function|loadstring|instance_eval)\b`)
-	codeRequest = regexp.MustCompile(`\b(?:urlopen|urlretrieve|requests\.get|requests\.post|httpx\.get|http\.get|https\.get|fetch\(|LWP::|Net::HTTP|open-uri|URI\.open|file_get_contents\s*\(\s*["']https?:)`)
+	codeRequest = regexp.MustCompile(`\b(?:urlopen|urlretrieve|requests\.(?:get|post|put|patch|request)|httpx\.get|http\.get|https\.get|fetch\(|LWP::|Net::HTTP|open-uri|URI\.open|file_get_contents\s*\(\s*["']https?:)`)
 )
 
 // codeFetches reports whether code asks a host.
@@ -68,7 +77,10 @@ func codeFetches(code []shell.Code) bool {
 	return false
 }
 
-const maxCode = 64 << 10
+const (
+	maxCode   = 64 << 10
+	mostCalls = 64 // of each kind that are found in a text
+)
 
 // code adds what calls in code of another language do, as far as their
 // arguments are strings.
@@ -82,6 +94,7 @@ func (a *analysis) code(i int, code shell.Code) {
 	}
 	if len(text) > maxCode {
 		text = text[:maxCode]
+		a.effects.Truncated = true
 	}
 	if code.Language == "python" || code.Language == "node" || code.Language == "perl" || code.Language == "ruby" {
 		if codeRequest.MatchString(text) && codeRuns.MatchString(text) && !strings.Contains(text, "re.compile") {
@@ -92,11 +105,23 @@ func (a *analysis) code(i int, code shell.Code) {
 		if !strings.Contains(" "+p.languages+" ", " "+code.Language+" ") {
 			continue
 		}
-		for _, m := range p.pattern.FindAllStringSubmatch(text, 64) {
-			a.codeCall(i, p, group(m[1:]))
+		found := p.pattern.FindAllStringSubmatchIndex(text, mostCalls)
+		a.effects.Truncated = a.effects.Truncated || len(found) == mostCalls
+		for _, at := range found {
+			m := make([]string, len(at)/2-1)
+			for n := range m {
+				if at[2*n+2] >= 0 {
+					m[n] = text[at[2*n+2]:at[2*n+3]]
+				}
+			}
+			a.codeCall(i, p, group(m), text[at[1]:])
 		}
 	}
-	for _, m := range codeList.FindAllStringSubmatch(text, 64) {
+	a.codeFound(i, text)
+	if codeRequest.MatchString(text) {
+		a.upload(i, code.Language, a.readsOf[i])
+	}
+	for _, m := range codeList.FindAllStringSubmatch(text, mostCalls) {
 		words := []string{}
 		if first := group(m[1:3]); first != "" {
 			words = append(words, shell.Quote(first))
@@ -117,13 +142,28 @@ func group(m []string) string {
 	return ""
 }
 
-func (a *analysis) codeCall(i int, p codePattern, arg string) {
+// codeRest finds the strings that follow the first argument of a call, and codeJoined that what
+// follows is joined to it.
+var (
+	codeRest   = regexp.MustCompile(`^(?:\s*,\s*` + str + `)+`)
+	codeJoined = regexp.MustCompile(`^\s*[+.$\w"']`)
+)
+
+// codeCall adds what a call does, given its first argument and what follows that.
+func (a *analysis) codeCall(i int, p codePattern, arg, rest string) {
 	if arg == "" {
 		return
 	}
 	w := shell.NewWord(arg)
 	switch p.what {
 	case '$':
+		if more := codeRest.FindString(rest); more != "" {
+			for _, s := range codeString.FindAllStringSubmatch(more, mostCalls) {
+				arg += " " + shell.Quote(group(s[1:]))
+			}
+		} else if strings.HasSuffix(arg, " ") && codeJoined.MatchString(rest) {
+			arg += "$_" // which is not known
+		}
 		a.codeLine(i, arg)
 	case read:
 		a.read(i, w)
@@ -137,9 +177,35 @@ func (a *analysis) codeCall(i int, p codePattern, arg string) {
 	}
 }
 
+var (
+	codeDeletes = regexp.MustCompile(`\b(?:unlink|unlinkSync|os\.remove|rmtree|File\.delete|FileUtils\.rm\w*|rmSync)\b`)
+	codeGlob    = regexp.MustCompile(`\b(?:i?glob|rglob|Dir\.glob|Dir)\s*[(\[]?\s*["']([\w./*?~-]+)["']|<([\w./*?~-]*\*[\w./*?~-]*)>`)
+	codeArgs    = regexp.MustCompile(`\bARGV\b|\bargv\b`)
+)
+
+// codeFound adds what code deletes of what it finds by a pattern, or is given as words.
+func (a *analysis) codeFound(i int, text string) {
+	if !codeDeletes.MatchString(text) {
+		return
+	}
+	for _, m := range codeGlob.FindAllStringSubmatch(text, mostCalls) {
+		a.codeLine(i, "rm -rf "+group(m[1:]))
+	}
+	c := &a.line.Commands[i]
+	if !codeArgs.MatchString(text) {
+		return
+	}
+	for _, w := range c.Args {
+		if v, known := w.Literal(); !known || v != "" && v[0] != '-' && !strings.Contains(text, v) {
+			a.deed(DeleteRecursive, i, w.Text, a.paths(i, w)...)
+		}
+	}
+}
+
 // codeLine adds the effects of a command line that code runs.
 func (a *analysis) codeLine(i int, line string) {
-	if a.nested >= 64 || line == "" {
+	if a.nested >= mostCalls {
+		a.effects.Truncated = true
 		return
 	}
 	a.nested++
@@ -156,8 +222,10 @@ func (a *analysis) codeLine(i int, line string) {
 	}
 	for _, o := range inner.line.Opaque {
 		inner.opaque(o)
+		inner.effects.Truncated = inner.effects.Truncated || o.Reason == shell.Limit
 	}
 	a.nested, a.compared = inner.nested, inner.compared
+	a.effects.Truncated = a.effects.Truncated || inner.effects.Truncated
 	a.adopt(i, inner.effects)
 }
 

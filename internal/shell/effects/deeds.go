@@ -168,7 +168,7 @@ func (k *call) stopsService() {
 
 // crontab adds the table that is read from a pipe.
 func (k *call) crontab() {
-	if _, listed := k.flag("l"); !listed && len(k.operands) == 0 && (len(k.cmd.Stdin) > 0 || k.cmd.Input != nil) {
+	if _, listed := k.flag("l"); !listed && len(k.operands) == 0 && (len(k.cmd.Stdin) > 0 || k.cmd.Input != nil || len(k.cmd.Redirects) > 0) {
 		k.deed(ServiceInstall, k.index, k.detail())
 	}
 }
@@ -222,12 +222,31 @@ func (k *call) dockerAll() {
 	}
 }
 
-// dockerRun adds a container that gets the whole machine.
+// dockerRun adds what a container gets of this machine.
 func (k *call) dockerRun() {
 	for _, f := range k.flags {
-		from, _, _ := strings.Cut(f.value.Value, ":")
-		if f.name == "v" && from == "/" || f.name == "mount" && strings.Contains(f.value.Value+",", "source=/,") {
+		place, readOnly := "", false
+		switch v := f.value.Value; f.name {
+		case "v":
+			from, rest, _ := strings.Cut(v, ":")
+			place, readOnly = from, strings.HasSuffix(rest, ":ro")
+		case "mount":
+			for item := range strings.SplitSeq(v, ",") {
+				if key, value, _ := strings.Cut(item, "="); key == "source" || key == "src" {
+					place = value
+				}
+			}
+			readOnly = strings.Contains(v, "readonly") || strings.Contains(v, ",ro")
+		}
+		if !strings.HasPrefix(place, "/") {
+			continue // a volume, or a folder that is not known
+		}
+		if place == "/" {
 			k.deed(SystemFile, k.index, k.detail())
+		}
+		w := shell.NewWord(place)
+		if k.read(k.index, w); !readOnly {
+			k.write(k.index, w)
 		}
 	}
 }
@@ -265,6 +284,12 @@ func (k *call) texts() []string {
 // sql adds statements that drop tables and their like.
 func (k *call) sql() {
 	for _, text := range k.texts() {
+		k.embeds(databaseTexts, text)
+	}
+	if k.searched > maxSearched {
+		return // which counts as destroying
+	}
+	for _, text := range k.texts() {
 		if m := sqlDrops.FindString(sqlQuoted.ReplaceAllString(text, "''")); m != "" {
 			k.deed(DatabaseDrop, k.index, m)
 			return
@@ -294,4 +319,10 @@ func (k *call) mongo() {
 			return
 		}
 	}
+}
+
+// empties adds a file of which a redirection leaves nothing.
+func (a *analysis) empties(i int, w shell.Word) {
+	paths := a.paths(i, w)
+	a.add(&a.effects.Deletes, paths)
 }

@@ -6,6 +6,7 @@ package effects
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/shell"
 )
@@ -90,6 +91,7 @@ type analysis struct {
 	line      *shell.Line
 	effects   *Effects
 	downloads map[string]bool // files that came from the network
+	searched  int             // bytes of texts that were searched for commands
 	nested    int             // texts inside of code that are being looked at
 	fetched   map[int]bool    // whether the output of a command comes from a host
 	readsOf   map[int][]Path  // what each command reads
@@ -152,7 +154,7 @@ func (a *analysis) add(list *[]Path, paths []Path) {
 }
 
 func (a *analysis) writeDeed(i int, p Path) {
-	if kind := kindOfWrite(p, a.line.Home); kind != "" {
+	if kind := kindOfWrite(p, a.line.Home); kind != "" && (a.line.Commands[i].Program != "git" || !strings.HasSuffix(p.Name, "/.git/config")) {
 		a.deed(kind, i, p.Text, p)
 	}
 }
@@ -181,6 +183,7 @@ func (a *analysis) command(i int) {
 		}
 	}
 	a.executed(i, c)
+	a.sentOver(i)
 }
 
 // redirect adds what a redirection reads or writes.
@@ -194,6 +197,9 @@ func (a *analysis) redirect(i int, r shell.Redirect) {
 	}
 	if r.Writes && !isStandardDevice(r.Target) {
 		a.write(i, r.Target)
+		if p := a.line.Commands[i].Program; !strings.HasSuffix(r.Op, ">>") && !r.Reads && (p == "" || p == ":" || p == "true") && len(a.line.Commands[i].Dirs) > 0 {
+			a.empties(i, r.Target)
+		}
 		if a.fetches(i) {
 			a.downloaded(i, r.Target)
 		}
@@ -202,7 +208,10 @@ func (a *analysis) redirect(i int, r shell.Redirect) {
 
 // variable adds what a variable for one command does.
 func (a *analysis) variable(i int, v shell.Assign) {
-	if v.Name == "HISTFILE" || v.Name == "HISTSIZE" {
+	switch v.Name {
+	case "HISTFILE", "HISTSIZE":
 		a.deed(HistoryTamper, i, v.Name)
+	case "LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "ENV", "PYTHONSTARTUP", "GIT_SSH", "SSH_ASKPASS", "SUDO_ASKPASS":
+		a.script(i, v.Value)
 	}
 }

@@ -2,7 +2,6 @@ package effects
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -16,6 +15,9 @@ func (k *call) copies() {
 		note = nil
 	}
 	k.transfer(k.read, note)
+	if len(k.operands) == 2 && k.operands[0].Value == "/dev/null" {
+		k.delete(k.index, k.operands[1])
+	}
 }
 
 // moves adds what mv takes away and writes.
@@ -84,7 +86,7 @@ func (k *call) transfer(take func(int, shell.Word), note func(source, to shell.W
 	}
 	isKnown = isKnown || v == "." || v == ".." || !isName && isFolderName(path.Clean(v), k.line.Home)
 	for _, w := range sources {
-		if known && len(sources) <= 20 && (isKnown || isFolder && w.Kind == shell.Literal) {
+		if known && len(sources) <= maxDeeds && (isKnown || isFolder && w.Kind == shell.Literal) {
 			k.write(k.index, baseOf(w, v))
 		}
 	}
@@ -113,13 +115,6 @@ func baseOf(w shell.Word, dir string) shell.Word {
 	return shell.NewWord(strings.TrimSuffix(dir, "/") + "/" + path.Base(v))
 }
 
-// shreds adds the files that shred deletes when it has overwritten them.
-func (k *call) shreds() {
-	if _, ok := k.flag("u"); ok {
-		k.applyWords("D...")
-	}
-}
-
 // dd adds the files of dd's operands.
 func (k *call) dd() {
 	for _, w := range k.cmd.Args {
@@ -128,8 +123,8 @@ func (k *call) dd() {
 		}
 		if file, ok := w.After("of="); ok {
 			k.write(k.index, file)
-			if file.Kind == shell.Unknown && file.Prefix == "" {
-				continue
+			if slices.ContainsFunc(k.cmd.Args, func(w shell.Word) bool { return w.Value == "if=/dev/null" }) {
+				k.delete(k.index, file)
 			}
 		}
 	}
@@ -161,35 +156,21 @@ func (k *call) sed() {
 	}
 }
 
-var sedCommand = regexp.MustCompile(`(?m)(?:^|[;{}])\s*[0-9$,/]*\s*e\s+(\S.*)`)
-
-// sedRuns adds what GNU sed's command e runs.
-func (k *call) sedRuns(script shell.Word) {
-	for _, m := range sedCommand.FindAllStringSubmatch(script.Value, 16) {
-		k.codeLine(k.index, m[1])
-	}
-}
+// sedRuns adds what GNU sed's commands e and w run and write.
+func (k *call) sedRuns(script shell.Word) { k.embeds(sedTexts, script.Value+script.Prefix) }
 
 // edits adds what an editor is told to run by a flag or on its input.
 func (k *call) edits() {
-	run := func(text string) {
-		for line := range strings.SplitSeq(text, "\n") {
-			line = strings.TrimPrefix(strings.TrimLeft(line, ":+ "), "silent ")
-			if command, ok := strings.CutPrefix(strings.TrimPrefix(line, "silent! "), "!"); ok {
-				k.codeLine(k.index, command)
-			}
-		}
-	}
 	for _, f := range k.flags {
-		run(f.value.Value)
+		k.embeds(editorTexts, f.value.Value+f.value.Prefix)
 	}
 	for _, w := range k.operands {
-		if strings.HasPrefix(w.Value, "+") {
-			run(w.Value)
+		if text, ok := strings.CutPrefix(w.Value, "+"); ok {
+			k.embeds(editorTexts, text)
 		}
 	}
 	if k.cmd.Input != nil {
-		run(k.cmd.Input.Value)
+		k.embeds(editorTexts, k.cmd.Input.Value+k.cmd.Input.Prefix)
 	}
 }
 
@@ -227,57 +208,61 @@ func (k *call) compresses() {
 	}
 }
 
-// tar adds the archive and the folder that tar writes to or reads from.
+// tar adds the archive and the folder that tar writes to or reads from, and what it removes when
+// it is archived. Its flags may come without a dash, and with their values behind all of them.
 func (k *call) tar() {
-	var create, extract bool
-	var archive *shell.Word
-	var members []shell.Word
-	dir := shell.NewWord(".")
-	args := k.cmd.Args
-	for i := 0; i < len(args); i++ {
-		v, ok := args[i].Literal()
-		long := strings.HasPrefix(v, "--")
-		switch {
-		case ok && long:
-			name, value, _ := strings.Cut(v[2:], "=")
-			switch name {
-			case "create", "append", "update":
-				create = true
-			case "extract", "get":
-				extract = true
-			case "file":
-				w := shell.NewWord(value)
-				archive = &w
-			case "directory":
-				dir = shell.NewWord(value)
+	members := k.operands
+	if len(k.cmd.Args) > 0 && !strings.HasPrefix(k.cmd.Args[0].Value+k.cmd.Args[0].Prefix, "-") && len(members) > 0 {
+		letters := members[0].Value
+		members = members[1:]
+		for i := range len(letters) {
+			f, kind := lookup(k.spec.flags, letters[i:i+1], false)
+			if kind == '=' && len(members) > 0 {
+				f.value, f.has, members = members[0], true, members[1:]
 			}
-		case ok && len(v) > 1 && (v[0] == '-' || i == 0):
-			create = create || strings.ContainsAny(v, "cru") && !strings.Contains(v, "x")
-			extract = extract || strings.Contains(v, "x")
-			if strings.ContainsAny(v, "f") && i+1 < len(args) {
-				i++
-				archive = &args[i]
-			} else if strings.Contains(v, "C") && i+1 < len(args) {
-				i++
-				dir = args[i]
-			}
-		default:
-			members = append(members, args[i])
+			k.flags = append(k.flags, f)
 		}
 	}
-	if archive != nil && archive.Value != "-" {
+	has := func(name string) bool { _, ok := k.flag(name); return ok }
+	create := has("c") || has("r") || has("u")
+	if archive, ok := k.flag("f"); ok && archive.value.Value != "-" {
 		if create {
-			k.write(k.index, *archive)
+			k.write(k.index, archive.value)
 		} else {
-			k.read(k.index, *archive)
+			k.read(k.index, archive.value)
 		}
 	}
-	if create {
+	switch dir, elsewhere := k.flag("C"); {
+	case create:
 		for _, w := range members {
 			k.read(k.index, w)
+			if has("remove-files") {
+				k.delete(k.index, w)
+				k.deed(DeleteRecursive, k.index, k.detail(), k.paths(k.index, w)...)
+			}
 		}
-	} else if extract {
-		k.write(k.index, dir)
+	case has("x") && elsewhere:
+		k.write(k.index, dir.value)
+	case has("x"):
+		k.write(k.index, shell.NewWord("."))
+	}
+}
+
+// zips adds the files that zip moves into an archive.
+func (k *call) zips() {
+	if _, ok := k.flag("m"); !ok || len(k.operands) < 2 {
+		return
+	}
+	for _, w := range k.operands[1:] {
+		k.delete(k.index, w)
+		k.deed(DeleteRecursive, k.index, k.detail(), k.paths(k.index, w)...)
+	}
+}
+
+// empties adds the files that truncate leaves nothing of.
+func (k *call) empties() {
+	if f, ok := k.flag("s"); ok && strings.Trim(f.value.Value, "0") == "" {
+		k.applyWords("D...")
 	}
 }
 

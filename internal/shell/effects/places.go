@@ -39,17 +39,27 @@ var blockDevice = regexp.MustCompile(`^/dev/(sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk
 var loginNames = map[string]bool{
 	".bashrc": true, ".bash_profile": true, ".bash_login": true, ".bash_logout": true, ".bash_aliases": true, ".profile": true, ".zshrc": true, ".zshenv": true, ".zprofile": true,
 	".zlogin": true, ".zlogout": true, ".kshrc": true, ".mkshrc": true, ".cshrc": true, ".tcshrc": true, ".login": true, ".xprofile": true, ".xinitrc": true, ".xsession": true, ".xsessionrc": true,
+	".bash_completion": true, ".direnvrc": true, ".config/direnv/direnvrc": true, ".forward": true, ".procmailrc": true,
 	".pam_environment": true, ".rhosts": true, ".shosts": true, ".config/fish/config.fish": true,
 	".ssh/authorized_keys": true, ".ssh/authorized_keys2": true, ".ssh/rc": true, ".ssh/environment": true, ".ssh/config": true,
 }
 
 // servicePlaces hold what starts by itself.
 var servicePlaces = []string{
-	"/etc/systemd/", "/etc/init.d/", "/etc/cron", "/etc/rc", "/etc/xdg/autostart/", "/var/spool/cron/", "/usr/lib/systemd/", "/lib/systemd/", "/etc/inittab", "/etc/init/",
+	"/etc/systemd/", "/etc/init.d/", "/etc/cron", "/etc/rc", "/etc/xdg/autostart/", "/var/spool/cron/", "/usr/lib/systemd/", "/lib/systemd/", "/etc/inittab", "/etc/init/", "/usr/local/lib/systemd/", "/etc/bash_completion.d/", "/usr/local/share/zsh/site-functions/",
 	"/Library/LaunchAgents/", "/Library/LaunchDaemons/", "/etc/profile.d/", "/etc/udev/rules.d/", "/var/spool/at/",
 }
 
-var homeServices = []string{".config/systemd/user/", ".config/autostart/", "Library/LaunchAgents/", ".config/fish/conf.d/", ".config/environment.d/"}
+var homeServices = []string{".config/systemd/user/", ".config/autostart/", "Library/LaunchAgents/", ".config/fish/conf.d/", ".config/environment.d/",
+	".config/fish/functions/", ".config/fish/completions/", ".bashrc.d/", ".profile.d/", ".bash_completion.d/", ".local/share/bash-completion/completions/", ".zfunc/", ".oh-my-zsh/custom/",
+	".config/plasma-workspace/env/", ".config/autostart-scripts/", ".local/share/systemd/user/", ".local/share/dbus-1/services/", ".local/share/applications/", ".config/git/hooks/",
+	// What programs run when a person starts them.
+	".vimrc", ".vim/plugin/", ".config/nvim/init.", ".config/nvim/plugin/", ".emacs", ".emacs.d/init.el", ".tmux.conf", ".config/tmux/tmux.conf", ".screenrc", ".gdbinit", ".lldbinit", ".psqlrc", ".sqliterc",
+	".pythonrc", ".irbrc", ".pryrc", ".Rprofile", ".lessfilter", ".mailcap", ".pip.conf", ".pip/pip.conf", ".config/pip/pip.conf", ".config/openbox/autostart", ".config/i3/config", ".config/sway/config", ".config/hypr/hyprland.conf", ".config/awesome/rc.lua",
+}
+
+// treeServices are below a work tree, and run when an editor opens it, or a program of it starts.
+var treeServices = regexp.MustCompile(`/\.vscode/tasks\.json$|/site-packages/(?:[^/]+\.pth|(?:site|user)customize\.py)$`)
 
 // systemPlaces belong to the operating system.
 var systemPlaces = []string{
@@ -67,7 +77,7 @@ var historyNames = map[string]bool{
 }
 
 // gitPlace fits what makes git run something in a repository: hooks, and settings.
-var gitPlace = regexp.MustCompile(`(?i)(^|/)\.git/(modules/.+/)?(hooks(/|$)|config(\.worktree)?$)`)
+var gitPlace = regexp.MustCompile(`(?i)(^|/)\.git/(modules/.+/)?(hooks(/|$)|config(\.worktree)?$|info/attributes$)`)
 
 // inHome returns the part of a path below a home directory.
 func inHome(p Path, home string) (string, bool) {
@@ -123,6 +133,9 @@ func kindOfWrite(p Path, home string) Kind {
 	}
 	if gitPlace.MatchString(p.Name + p.Tail) {
 		return GitHook
+	}
+	if treeServices.MatchString(p.Name + p.Tail) {
+		return ServiceInstall
 	}
 	if p.Kind == Unknown || isStandardName(p.Name) {
 		return ""

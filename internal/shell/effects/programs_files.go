@@ -24,8 +24,18 @@ var sameAs = map[string]string{
 	"sha1sum": "cat", "sha256sum": "cat", "sha512sum": "cat", "cksum": "cat", "base64": "cat", "base32": "cat", "rev": "cat", "readlink": "cat",
 	"realpath": "cat", "cmp": "diff", "sdiff": "diff", "vimdiff": "diff", "comm": "diff", "bunzip2": "gzip", "bzip2": "gzip", "xz": "gzip", "unxz": "gzip",
 	"gunzip": "gzip", "zstd": "gzip", "compress": "gzip", "nvim": "vim", "vi": "vim", "nano": "vim", "emacs": "vim", "pico": "vim", "ed": "vim", "ex": "vim",
+	"ncat": "nc", "netcat": "nc", "nc.openbsd": "nc", "nc.traditional": "nc", "xh": "http", "xhs": "http", "curlie": "curl", "ftp": "lftp", "sftp": "lftp", "tftp": "lftp", "drill": "dig",
+	"paste": "cat", "fold": "cat", "pr": "cat", "expand": "cat", "unexpand": "cat", "fmt": "cat", "column": "cat", "look": "cat", "rg": "grep", "ag": "grep", "ack": "grep",
 	"gpatch": "patch", "bsdtar": "tar", "chgrp": "chown", "mke2fs": "mkfs", "mkfs": "mkfs", "newfs": "mkfs", "mkswap": "mkfs", "mkdosfs": "mkfs",
 	"cfdisk": "fdisk", "gdisk": "fdisk", "7za": "7z", "7zz": "7z",
+}
+
+// namesOnly are programs that tables need not have, to which the names of files are only names, or
+// that use a key as it is meant to be used.
+var namesOnly = map[string]bool{
+	"echo": true, "printf": true, "test": true, "[": true, "cd": true, "pushd": true, "popd": true, "export": true, "alias": true, "read": true, "basename": true, "dirname": true, "which": true,
+	"type": true, "command": true, "exit": true, "return": true, "true": true, "false": true, ":": true, "sleep": true, "ssh-add": true, "ssh-keygen": true, "ssh-copy-id": true, "ssh-keyscan": true, "seq": true, "expr": true,
+	"trap": true, "hash": true, "local": true, "declare": true, "set": true, "eval": true, "time": true, "pgrep": true, "open": true, "xdg-open": true,
 }
 
 var files = map[string]*program{
@@ -36,8 +46,8 @@ var files = map[string]*program{
 	},
 	"rmdir":    {flags: "p,parents v,verbose ignore-fail-on-non-empty", words: "E..."},
 	"unlink":   {words: "D..."},
-	"shred":    {flags: "u,remove? n,iterations= s,size= z,zero f,force v,verbose x,exact random-source= r,R", words: "W...", deeds: []rule{{DeleteRecursive, "-r #>0"}}, also: (*call).shreds},
-	"truncate": {flags: "s,size= r,reference=R c,no-create o,io-blocks", words: "W..."},
+	"shred":    {flags: "u,remove? n,iterations= s,size= z,zero f,force v,verbose x,exact random-source= r,R", words: "D...", deeds: []rule{{DeleteRecursive, "-r #>0"}}},
+	"truncate": {flags: "s,size= r,reference=R c,no-create o,io-blocks", words: "W...", also: (*call).empties},
 	"cp": {
 		flags: "t,target-directory=W T,no-target-directory S,suffix= r,R,recursive a,archive f,force i n,no-clobber p u,update v,verbose L P d l s x backup? preserve? no-preserve= reflink? sparse= context?",
 		also:  (*call).copies,
@@ -64,7 +74,7 @@ var files = map[string]*program{
 		flags: "n,quiet,silent e,expression= f,file=R i,in-place? E,regexp-extended r s,separate z,null-data l,line-length= b,binary u,unbuffered follow-symlinks posix debug sandbox",
 		also:  (*call).sed,
 	},
-	"perl":   {flags: "e= E= i? n p a l? 0? I= M? m? F? w W T t c d s S u U x?", also: (*call).inPlace},
+	"perl":   {flags: "e= E= i? n p a l? 0? I= M? m? F? w W T t c d s S u U x?", words: "R...", also: (*call).inPlace},
 	"ruby":   {flags: "e= i? n p a l 0? I= r= F? w W? C= E=", also: (*call).inPlace},
 	"python": {flags: "c= m= W= X= Q=", rest: true, also: (*call).pythonModule},
 	"awk":    {flags: "f,file=R F,field-separator= v,assign= i,include=", words: "_ R..."},
@@ -76,22 +86,27 @@ var files = map[string]*program{
 		flags: "e,regexp= f,file=R A,after-context= B,before-context= C,context= m,max-count= d= D= include= exclude= exclude-dir= exclude-from=R color? colour? label= binary-files=",
 		also:  (*call).grep,
 	},
-	"cat":         {flags: "n= c= b= s= S= w= e= l= j= N= t= d,decode i format= printf=", words: "R..."},
-	"head":        {flags: "n,lines= c,bytes= q v z", words: "R..."},
-	"tail":        {flags: "n,lines= c,bytes= s,sleep-interval= pid= max-unchanged-stats= f F q v z follow?", words: "R..."},
-	"cut":         {flags: "d,delimiter= f,fields= b,bytes= c,characters= output-delimiter=", words: "R..."},
-	"diff":        {flags: "U,unified= C,context= I= x= X=R L,label= W,width= F= from-file= to-file= color?", words: "R..."},
-	"jq":          {flags: "arg= argjson= slurpfile= rawfile= f,from-file=R L= indent= tab", words: "_ R..."},
-	"yq":          {flags: "i,inplace o,output-format= p,input-format= e I=", words: "_ R...", also: (*call).inPlace},
-	"tar":         {also: (*call).tar},
+	"cat":  {flags: "n= c= b= s= S= w= e= l= j= N= t= d,decode i format= printf=", words: "R..."},
+	"head": {flags: "n,lines= c,bytes= q v z", words: "R..."},
+	"tail": {flags: "n,lines= c,bytes= s,sleep-interval= pid= max-unchanged-stats= f F q v z follow?", words: "R..."},
+	"cut":  {flags: "d,delimiter= f,fields= b,bytes= c,characters= output-delimiter=", words: "R..."},
+	"diff": {flags: "U,unified= C,context= I= x= X=R L,label= W,width= F= from-file= to-file= color?", words: "R..."},
+	"jq":   {flags: "arg= argjson= slurpfile= rawfile= f,from-file=R L= indent= tab", words: "_ R..."},
+	"yq":   {flags: "i,inplace o,output-format= p,input-format= e I=", words: "_ R...", also: (*call).inPlace},
+	"tar": {
+		flags: "f,file= C,directory= c,create r,append,concatenate u,update x,extract,get t,list remove-files T,files-from=R X,exclude-from=R exclude= strip-components= transform,xform= to-command= " +
+			"checkpoint-action= checkpoint? I,use-compress-program= F,info-script,new-volume-script= b,blocking-factor= g,listed-incremental=W index-file=W rsh-command= rmt-command= owner= group= mode= " +
+			"mtime= N,newer,after-date= K,starting-file= L,tape-length= V,label= H,format= suffix= backup? to-stdout recursive-unlink",
+		also: (*call).tar,
+	},
 	"unzip":       {flags: "d=W x= P= l t o n q v", words: "R _..."},
-	"zip":         {flags: "r b= i= x= n= t= tt= P= m,move", words: "W R..."},
+	"zip":         {flags: "r,recurse-paths b= i,include= x,exclude= n= t= tt= P= m,move T,test TT,unzip-command=", words: "W R...", also: (*call).zips},
 	"7z":          {words: "_ W R..."},
 	"gzip":        {flags: "S,suffix= c,stdout,to-stdout d,decompress k,keep l,list t,test T= o=W f n N q r v 1 9", also: (*call).compresses},
 	"apply_patch": {also: (*call).applyPatch}, "applypatch": {also: (*call).applyPatch},
 	"rimraf": {flags: "g,glob v,verbose preserve-root no-preserve-root max-retries= impl= help", words: "D...", deeds: []rule{{DeleteRecursive, "#>0"}}},
 	"find":   {also: (*call).find},
-	"vim":    {flags: "c= cmd= S=R u= i= T= s= w=W W=W", words: "R...", also: (*call).edits},
+	"vim":    {flags: "c= cmd= S=R u= i= T= s w=W W=W", words: "R...", also: (*call).edits},
 	"source": {}, ".": {},
 	"chmod":   {flags: "R,recursive v,verbose c,changes f,silent,quiet reference=R preserve-root no-preserve-root", also: (*call).chmod},
 	"chown":   {flags: "R,recursive v,verbose c,changes f,silent,quiet h,no-dereference H L P from= reference=R preserve-root no-preserve-root", deeds: []rule{{OwnerChange, "-R #>1"}}, also: (*call).changes},

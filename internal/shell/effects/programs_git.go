@@ -56,11 +56,13 @@ var gitPrograms = map[string]*program{
 	"gh": {
 		flags: "R,repo=",
 		subs: map[string]*program{
+			"issue":     {subs: map[string]*program{"create": postsBody, "comment": postsBody, "edit": postsBody}},
+			"pr":        {subs: map[string]*program{"create": postsBody, "comment": postsBody, "edit": postsBody, "review": postsBody}},
 			"repo":      {subs: map[string]*program{"delete": destroys, "archive": destroys}},
-			"release":   {subs: map[string]*program{"delete": destroys, "create": publishes, "upload": publishes}},
-			"api":       {flags: "X,method= f,raw-field= F,field= H,header= input=R q,jq= t,template= hostname= p,preview= cache=", deeds: []rule{{Infrastructure, "-X=delete"}}},
+			"release":   {subs: map[string]*program{"delete": destroys, "create": publishes, "upload": {flags: "clobber R,repo=", words: "_ U...", deeds: []rule{{PackagePublish, ""}}}}},
+			"api":       {flags: "X,method= f,raw-field= F,field= H,header= input=U q,jq= t,template= hostname= p,preview= cache=", deeds: []rule{{Infrastructure, "-X=delete"}}, also: (*call).curl},
 			"gist":      {subs: map[string]*program{"create": {flags: "d,desc= f,filename= p,public w", also: (*call).uploadsWords}, "delete": destroys}},
-			"secret":    {subs: map[string]*program{"delete": destroys}},
+			"secret":    {subs: map[string]*program{"delete": destroys, "set": {flags: "b,body= f,env-file=U R,repo= e= o= u", also: (*call).mails}}},
 			"codespace": {subs: map[string]*program{"delete": destroys}},
 		},
 	},
@@ -68,6 +70,9 @@ var gitPrograms = map[string]*program{
 }
 
 const gitFetchFlags = "depth= deepen= shallow-since= shallow-exclude= j,jobs= o,server-option= upload-pack= refmap= negotiation-tip= recurse-submodules? filter= a,append all p,prune t,tags n,no-tags f,force k u,update-head-ok q,quiet v,verbose multiple unshallow dry-run"
+
+// postsBody publishes a text.
+var postsBody = &program{flags: "F,body-file=U b,body= t,title= l,label= a,assignee= R,repo= B,base= H,head=", also: (*call).posts}
 
 var (
 	discards  = &program{flags: "n,dry-run", deeds: []rule{{GitDiscard, "!-n"}}}

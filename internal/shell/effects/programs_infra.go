@@ -34,7 +34,7 @@ var infrastructure = map[string]*program{
 	"argocd": {subs: map[string]*program{"app": {subs: map[string]*program{"delete": destroys}}}}, "flux": {subs: map[string]*program{"uninstall": destroys}},
 	"eksctl": {subs: map[string]*program{"delete": destroys}}, "kops": {subs: map[string]*program{"delete": {flags: "yes name= state=", deeds: []rule{{Infrastructure, "-yes"}}}}},
 	"aws": {
-		flags: "profile= region= output= endpoint-url= query= no-cli-pager debug",
+		flags: "profile= region= output= endpoint-url= query= body=U cli-input-json= no-cli-pager debug",
 		subs: map[string]*program{
 			"s3": {subs: map[string]*program{
 				"rb":   {flags: "force", deeds: []rule{{Infrastructure, ""}}},
@@ -46,10 +46,10 @@ var infrastructure = map[string]*program{
 		},
 		deeds: []rule{{Infrastructure, "@2=delete-*|@2=terminate-*|@2=deregister-*|@2=purge-*|@2=schedule-key-deletion|@2=release-* !-dry-run"}},
 	},
-	"gcloud": {flags: "project= zone= region= account= q,quiet format= filter=", deeds: []rule{{Infrastructure, "@delete|@2=rm"}}},
+	"gcloud": {flags: "project= zone= region= account= q,quiet format= filter=", subs: map[string]*program{"storage": {subs: map[string]*program{"cp": {flags: "r,recursive", also: (*call).transfers}, "rsync": {flags: "r,recursive", also: (*call).transfers}}}}, deeds: []rule{{Infrastructure, "@delete|@2=rm"}}},
 	"gsutil": {flags: "m q o= h=", subs: map[string]*program{"rm": {flags: "r,R a f", deeds: []rule{{Infrastructure, "-r"}, {Infrastructure, "@*[*]*"}}}, "rb": destroys, "cp": {flags: "r R n z= a=", also: (*call).transfers}, "rsync": {flags: "d r n x= c", deeds: []rule{{Infrastructure, "-d !-n"}}, also: (*call).transfers}}},
 	"bq":     {flags: "project_id=", subs: map[string]*program{"rm": {flags: "r f d t", deeds: []rule{{DatabaseDrop, ""}}}}},
-	"az":     {flags: "g,resource-group= n,name= subscription= o,output= y,yes", deeds: []rule{{Infrastructure, "@delete|@purge|@delete-batch"}}},
+	"az":     {flags: "f,file=U g,resource-group= n,name= subscription= o,output= y,yes", deeds: []rule{{Infrastructure, "@delete|@purge|@delete-batch"}}},
 	"doctl":  {deeds: []rule{{Infrastructure, "@delete|@destroy"}}},
 	"hcloud": {deeds: []rule{{Infrastructure, "@delete"}}}, "linode-cli": {deeds: []rule{{Infrastructure, "@*delete"}}}, "oci": {deeds: []rule{{Infrastructure, "@delete|@terminate"}}},
 	"heroku": {flags: "a,app= confirm=", deeds: []rule{{Infrastructure, "@1=apps:destroy|@1=apps:delete|@1=destroy|@1=addons:destroy"}, {DatabaseDrop, "@1=pg:reset"}}},
@@ -61,13 +61,13 @@ var infrastructure = map[string]*program{
 	"etcdctl": {flags: "endpoints= cert= key= cacert=", subs: map[string]*program{"del": {flags: "prefix from-key", deeds: []rule{{DatabaseDrop, "-prefix|-from-key"}}}}},
 	"vagrant": {subs: map[string]*program{"destroy": destroys}}, "multipass": {subs: map[string]*program{"delete": destroys, "purge": destroys}},
 	"virsh": {flags: "c,connect=", subs: map[string]*program{"undefine": destroys, "vol-delete": destroys, "pool-delete": destroys}}, "qm": {subs: map[string]*program{"destroy": destroys}},
-	"mc":     {subs: map[string]*program{"rm": {flags: "r,recursive force", deeds: []rule{{Infrastructure, "-r"}}}, "rb": destroys}},
+	"mc":     {subs: map[string]*program{"cp": {also: (*call).uploadsWords}, "mirror": {also: (*call).uploadsWords}, "pipe": {also: (*call).mails}, "rm": {flags: "r,recursive force", deeds: []rule{{Infrastructure, "-r"}}}, "rb": destroys}},
 	"docker": docker, "podman": docker, "nerdctl": docker, "docker-compose": compose,
 }
 
 var compose = &program{
 	flags: "f,file= p,project-name= profile= env-file= project-directory=",
-	subs:  map[string]*program{"down": {flags: "v,volumes rmi= remove-orphans t,timeout=", deeds: []rule{{Infrastructure, "-v"}}}, "rm": {flags: "v f,force s,stop", deeds: []rule{{Infrastructure, "-v"}}}},
+	subs:  map[string]*program{"down": {flags: "v,volumes rmi= remove-orphans t,timeout=", deeds: []rule{{Infrastructure, "-v"}}}, "rm": {flags: "v f,force s,stop", deeds: []rule{{Infrastructure, "-v"}}}, "run": dockerRuns},
 }
 
 var docker = &program{
@@ -80,8 +80,16 @@ var docker = &program{
 		"swarm":   {subs: map[string]*program{"leave": {flags: "f,force", deeds: []rule{{Infrastructure, "-f"}}}}},
 		"stack":   {subs: map[string]*program{"rm": destroys}},
 		"push":    publishes, "image": {subs: map[string]*program{"push": publishes}},
-		"run": {flags: "v,volume= mount= privileged e= name= p= w= u= entrypoint= network= rm i t d", rest: true, also: (*call).dockerRun},
+		"run":       dockerRuns,
+		"create":    dockerRuns,
+		"container": {subs: map[string]*program{"run": dockerRuns, "create": dockerRuns}},
 	},
+}
+
+var dockerRuns = &program{
+	flags: "v,volume= mount= privileged pid= e,env= name= p,publish= w,workdir= u,user= entrypoint= network,net= h,hostname= m,memory= l,label= a,attach= c= cap-add= cap-drop= device= env-file= add-host= " +
+		"cpus= gpus= ipc= platform= pull= restart= runtime= security-opt= shm-size= tmpfs= ulimit= userns= volumes-from= rm i,interactive t,tty d,detach init read-only",
+	rest: true, deeds: []rule{{SystemFile, "-privileged|-pid=host"}}, also: (*call).dockerRun,
 }
 
 var sqlFlags = "c,command,e,execute,Q,query,q= f,file=R i=R h,host=H p,port= P= U,username= u,user= d,dbname,database,D= o,output=W L=W v,set= A t x w W N B s password? default-character-set="

@@ -43,7 +43,7 @@ func (a *analysis) traceFetch(i int) bool {
 			queue = append(queue, w.From...)
 		}
 	}
-	return false
+	return len(seen) == 200
 }
 
 func (a *analysis) fetchesAny(from []int) bool {
@@ -136,7 +136,7 @@ func (a *analysis) inputs(i int) []Path {
 	from = append(from, c.Stdin...)
 	var out []Path
 	for _, r := range c.Redirects {
-		if _, ok := devTCP(r.Target); r.Reads && !ok {
+		if _, ok := devTCP(r.Target); r.Reads && !ok && !isStandardDevice(r.Target) {
 			out = append(out, a.paths(i, r.Target)...)
 		}
 	}
@@ -180,6 +180,10 @@ func (k *call) uploadFrom(w shell.Word) {
 }
 
 func (k *call) uploadFile(w shell.Word) {
+	if w.Value == "-" {
+		k.upload(k.index, k.detail(), k.inputs(k.index))
+		return
+	}
 	k.read(k.index, w)
 	k.upload(k.index, k.detail(), k.paths(k.index, w))
 }
@@ -188,8 +192,12 @@ func (k *call) uploadFile(w shell.Word) {
 func (k *call) curl() {
 	for _, f := range k.flags {
 		switch f.name {
-		case "d", "data-binary", "json", "data-urlencode", "F", "H", "form-string", "data-raw":
+		case "d", "data-binary", "json", "data-urlencode", "F", "H", "url-query", "variable", "proxy-header":
 			k.curlData(f)
+		case "b":
+			if k.uploadFrom(f.value); f.value.Kind == shell.Literal && !strings.Contains(f.value.Value, "=") {
+				k.uploadFile(f.value)
+			}
 		case "T":
 			if f.value.Value == "-" || f.value.Value == "." {
 				k.upload(k.index, k.detail(), k.inputs(k.index))
@@ -202,6 +210,8 @@ func (k *call) curl() {
 			}
 		case "O", "J":
 			k.saves()
+		default:
+			k.uploadFrom(f.value)
 		}
 	}
 }
@@ -209,13 +219,11 @@ func (k *call) curl() {
 func (k *call) curlData(f flag) {
 	w := f.value
 	k.uploadFrom(w)
-	if f.name == "data-raw" || f.name == "form-string" || f.name == "H" {
-		return
-	}
 	file, ok := w.After("@")
-	if !ok && (f.name == "F" || f.name == "data-urlencode") {
+	named := f.name == "data-urlencode" || f.name == "url-query" || f.name == "variable"
+	if !ok && (f.name == "F" || named) {
 		text := w.Value + w.Prefix
-		if i := strings.IndexAny(text, "@<"); i > 0 && (f.name == "data-urlencode" || text[i-1] == '=') {
+		if i := strings.IndexAny(text, "@<"); i > 0 && (named || text[i-1] == '=') {
 			file, ok = w.After(text[:i+1])
 			if v, known := file.Literal(); known {
 				name, _, _ := strings.Cut(v, ";")
@@ -267,7 +275,9 @@ func (k *call) wget() {
 			return
 		case "post-file", "body-file":
 			k.uploadFile(f.value)
-		case "post-data", "body-data", "header":
+		case "i":
+			k.upload(k.index, k.detail(), k.paths(k.index, f.value))
+		default:
 			k.uploadFrom(f.value)
 		}
 	}
@@ -326,9 +336,13 @@ func (k *call) transfers() {
 	switch {
 	case isElsewhere(to):
 		k.host(to)
+		_, removes := k.flag("remove-source-files")
 		for _, w := range sources {
-			if !isElsewhere(w) {
-				k.uploadFile(w)
+			if isElsewhere(w) {
+				continue
+			}
+			if k.uploadFile(w); removes && !dry {
+				k.deed(DeleteRecursive, k.index, k.detail(), k.paths(k.index, w)...)
 			}
 		}
 		if deletes && !dry && k.cmd.Program == "rsync" {
@@ -370,16 +384,17 @@ func (k *call) socat() {
 		if strings.HasPrefix(v, "exec:") || strings.HasPrefix(v, "system:") {
 			k.deed(CodeFromNetwork, k.index, k.detail())
 		}
+		for _, kind := range []string{"FILE:", "OPEN:", "GOPEN:", "file:", "open:", "gopen:"} {
+			if file, ok := w.After(kind); ok {
+				name, _, _ := strings.Cut(file.Value, ",")
+				k.uploadFile(shell.NewWord(name))
+			}
+		}
 	}
 	k.upload(k.index, k.detail(), k.inputs(k.index))
 }
 
 func (k *call) mails() {
-	for _, f := range k.flags {
-		if f.role == 'U' && f.has {
-			k.uploadFile(f.value)
-		}
-	}
 	k.upload(k.index, k.detail(), k.inputs(k.index))
 }
 
@@ -390,6 +405,33 @@ func (k *call) uploadsWords() {
 			continue
 		}
 		k.uploadFile(w)
+	}
+}
+
+// posts adds a text that carries what a command read, or is read from a pipe.
+func (k *call) posts() {
+	for _, f := range k.flags {
+		k.uploadFrom(f.value)
+		if f.name == "F" && f.value.Value == "-" {
+			k.mails()
+		}
+	}
+}
+
+// ssh adds what the command line for another machine carries.
+func (k *call) ssh() {
+	for _, w := range k.operands[min(1, len(k.operands)):] {
+		k.uploadFrom(w)
+	}
+	k.upload(k.index, k.detail(), k.inputs(k.index))
+}
+
+// sentOver adds the files of this machine that command i reads from pipes on one that ssh reaches.
+func (a *analysis) sentOver(i int) {
+	c := &a.line.Commands[i]
+	if strings.HasPrefix(c.Remote, "ssh") || strings.HasPrefix(c.Remote, "autossh") {
+		files := slices.DeleteFunc(a.readBy(c.Stdin), func(p Path) bool { return p.Remote != "" })
+		a.upload(i, c.Remote, files)
 	}
 }
 

@@ -39,6 +39,7 @@ const (
 	moved   = 'M' // read and deleted
 	host    = 'H' // a host, an address or a URL
 	runs    = 'X' // a file that is executed
+	upload  = 'U' // a file that is sent to a host
 	ignored = '_'
 )
 
@@ -78,10 +79,27 @@ type flag struct {
 func (a *analysis) program(i int, c *shell.Command) {
 	spec := programOf(c.Program)
 	if spec == nil {
+		a.unknown(i, c)
 		return
 	}
 	k := &call{analysis: a, index: i, cmd: c, spec: spec}
 	k.run(spec, c.Args)
+}
+
+// unknown adds the files that a program which no table has is given by paths from the root.
+func (a *analysis) unknown(i int, c *shell.Command) {
+	if c.Program == "" || namesOnly[c.Program] || shell.IsShell(c.Program) {
+		return
+	}
+	for _, w := range c.Args {
+		v := w.Value + w.Prefix
+		if n := strings.Index(v, "=/") + 1; n > 0 {
+			w, v = after(w, v[:n]), v[n:]
+		}
+		if strings.HasPrefix(v, "/") {
+			a.read(i, w)
+		}
+	}
 }
 
 // PlainName returns the name by which the tables know a program: GNU's is called gmv where it is not
@@ -324,6 +342,8 @@ func (k *call) role(role byte, w shell.Word) {
 		k.host(w)
 	case runs:
 		k.script(k.index, w)
+	case upload:
+		k.uploadFile(w)
 	}
 }
 
