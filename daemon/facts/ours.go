@@ -293,7 +293,7 @@ type resolvedPath struct {
 	file   *inode // nil unless it is a file with several names
 	named  string // why it is taken to be ours without further examination; empty if it is not
 
-	isFolder bool
+	isFolder bool // only for the agent's own tools
 }
 
 // path returns the path of ours that p names, or "".
@@ -534,8 +534,12 @@ func (c *candidate) follow(from, p string) resolvedPath {
 	if throughSelf(end) {
 		return resolvedPath{named: "a path through /proc/self, which only the server can resolve"}
 	}
-	var is unix.Stat_t
-	return resolvedPath{end: end, exists: exists, file: file, isFolder: exists && unix.Lstat(end, &is) == nil && is.Mode&unix.S_IFMT == unix.S_IFDIR}
+	to := resolvedPath{end: end, exists: exists, file: file}
+	if exists && isOwnTool(c.inspection.call) { // others don't ask for it
+		var is unix.Stat_t
+		to.isFolder = unix.Lstat(end, &is) == nil && is.Mode&unix.S_IFMT == unix.S_IFDIR
+	}
+	return to
 }
 
 // takeSlot waits until the file system may be looked at. It reports false if that takes too long;

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"github.com/cedar-policy/cedar-go"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/shape"
 )
 
@@ -40,6 +42,21 @@ type noTools struct{}
 
 func (noTools) Tool(string, string, string) *shape.Tool { return nil }
 func (noTools) Listings() []shape.Listing               { return nil }
+
+// ownTools are the tools of agents' own, by name. No server lists them.
+var ownTools = makeOwnTools()
+
+func makeOwnTools() map[string]*shape.Tool {
+	all := map[string]*shape.Tool{}
+	for name, texts := range agenthook.Texts {
+		takes := &shape.Shape{Kind: shape.Object, Rest: &shape.Shape{}}
+		for _, text := range texts {
+			takes.Members = append(takes.Members, shape.Member{Name: text, Shape: &shape.Shape{Kind: shape.Text}})
+		}
+		all[name] = &shape.Tool{Server: agenthook.Server, Name: name, Takes: takes}
+	}
+	return all
+}
 
 // toolKey identifies a tool of a server under one launch.
 type toolKey struct{ server, launch, name string }
@@ -102,7 +119,9 @@ func (s *Set) toolShape(server, launch, name string) (*shape.Shape, error) {
 		return nil, nil
 	}
 	t := s.tools.Tool(server, launch, name)
-	if t == nil && launch == "" {
+	if server == agenthook.Server {
+		t = ownTools[name]
+	} else if t == nil && launch == "" {
 		t = s.lastListed(server, name)
 	}
 	if t == nil || t.Takes == nil {
@@ -118,8 +137,14 @@ func (s *Set) toolShape(server, launch, name string) (*shape.Shape, error) {
 // lastListed returns a tool as the server listed it last, under any launch. It serves calls that
 // are only explained or tested: a shim always has a launch.
 func (s *Set) lastListed(server, name string) *shape.Tool {
-	for _, t := range s.currentTools() {
-		if t.Server == server && t.Name == name {
+	var last shape.Listing
+	for _, l := range s.tools.Listings() {
+		if l.Server == server && (last.Tools == nil || l.Listed.After(last.Listed)) {
+			last = l
+		}
+	}
+	for _, t := range last.Tools {
+		if t.Name == name && s.reachable(t) {
 			return t
 		}
 	}
@@ -130,7 +155,7 @@ func (s *Set) lastListed(server, name string) *shape.Tool {
 func (s *Set) generated() bool { return s.cfg.Cedar.Schema == config.SchemaGenerated }
 
 // currentTools returns the tools against which policies are checked when a set is loaded: those
-// that each server listed last, if a call can reach them. Calls of other launches, and of tools
+// that each server listed last, and those of agents' own, if a call can reach them. Calls of other launches, and of tools
 // that are listed later, are denied if a policy does not fit.
 func (s *Set) currentTools() []*shape.Tool {
 	last := map[string]shape.Listing{}
@@ -139,6 +164,7 @@ func (s *Set) currentTools() []*shape.Tool {
 			last[l.Server] = l
 		}
 	}
+	last[agenthook.Server] = shape.Listing{Tools: slices.Collect(maps.Values(ownTools))}
 	var all []*shape.Tool
 	for _, server := range sortedKeys(last) {
 		tools := slices.Clone(last[server].Tools)

@@ -29,6 +29,13 @@ const (
 	Other  = "other"  // name, arguments
 )
 
+// Texts are the arguments of the tools of [Server] that are texts, in order. A call may lack each of
+// them, and have others.
+var Texts = map[string][]string{
+	Shell: {"command", "cwd"}, Read: {"cwd", "path"}, Write: {"cwd", "patch", "path"}, Delete: {"cwd", "path"}, Fetch: {"cwd", "url"},
+	Search: {"cwd", "path", "query"}, Spawn: {"cwd", "prompt"}, MCP: {"server", "tool"}, Other: {"name"},
+}
+
 // Call is what an agent is about to do, as ThoughtGate judges it.
 type Call struct {
 	Tool      string
