@@ -232,6 +232,8 @@ cc:
 npm:
 	@$(call fetch,$(NPM),MCP servers)
 
+# Qwen Code is not among them: npm can't write a lock file of it that npm ci accepts. To test it, put its
+# package, at the version that docs/agents.md names, into the folder of the others.
 agents: ## install the agents of others that the tests wrap if they are there (a gigabyte)
 	@$(call fetch,$(AGENTS),agents)
 
