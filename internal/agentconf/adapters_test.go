@@ -153,6 +153,28 @@ var adapterTests = []adapterTest{
 		"src/shop/.qwen/settings.json project old: old-mcp [disabled]",
 	}},
 
+	{agent: "crush", command: "crush run hi", vars: "CRUSH_GLOBAL_DATA=~/state", want: []string{
+		"src/shop/.crush.json project repo: ./repo $REPO_KEY",
+		"src/shop/crush.json project repo: no [another scope has the name too]",
+		"src/crush.json project notes: notes-mcp [disabled]",
+		"state/crush.json user kept: kept-mcp",
+		".config/crush/crush.json user repo: repo-mcp [another scope has the name too]",
+		".config/crush/crush.json user cloud:  (a remote server (http))",
+	}, warnings: []string{"servers that scripts define are not governed: ~/src/shop/crushrc"}},
+	{agent: "crush", command: "crush", vars: "CRUSH_GLOBAL_CONFIG=~/moved XDG_DATA_HOME=~/none", want: []string{
+		"src/shop/.crush.json project repo: ./repo $REPO_KEY",
+		"src/shop/crush.json project repo: no [another scope has the name too]",
+		"src/crush.json project notes: notes-mcp [disabled]",
+		"moved/crush.json user moved: m",
+	}, warnings: []string{"servers that scripts define are not governed: ~/src/shop/crushrc"}},
+	{agent: "droid", command: "droid exec hi", want: []string{
+		".factory/mcp.json user repo: repo-mcp",
+		".factory/mcp.json user off: o [disabled]",
+		".factory/mcp.json user linear:  (a remote server (http))",
+		"src/.factory/mcp.json project notes: notes-mcp",
+		"src/shop/.factory/mcp.json project notes: no [another scope has the name too]",
+	}},
+
 	// EC-STDIO-023: VS Code uses another key for servers.
 	{agent: "vscode", command: "code", want: slices.Concat(vscodeOpened, vscodeUser), warnings: vscodeOpenedWarnings},
 	{agent: "vscode", command: "code --profile Web", want: slices.Concat(vscodeOpened, []string{

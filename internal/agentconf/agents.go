@@ -71,6 +71,7 @@ var kinds = []kind{
 	{
 		Agent: windsurf{}, commands: "windsurf windsurf-next", application: "windsurf windsurf-next",
 		bundles: []bundle{{"Windsurf", "com.exafunction.windsurf"}, {"Windsurf - Next", "com.exafunction.windsurf-next"}},
+		hooks:   func(env Env) string { return filepath.Join(filepath.Dir(windsurf{}.Files(env)[0]), "hooks.json") },
 	},
 	{
 		Agent: zed{}, commands: "zed zeditor zed-editor zed-preview zed-nightly zed-dev", application: "zed-editor zed zeditor",
@@ -95,7 +96,17 @@ var kinds = []kind{
 		raises: []limit{{"startup_timeout_sec", startSeconds, false}, {"tool_timeout_sec", callSeconds, false}},
 		merges: merging{[]string{codexKey}, "env", false},
 	},
-	{Agent: goose{}, commands: "goose", raises: []limit{{"timeout", callSeconds, false}}},
+	{
+		Agent: goose{}, commands: "goose", raises: []limit{{"timeout", callSeconds, false}},
+		hooks: func(env Env) string {
+			return filepath.Join(env.Home, ".agents", "plugins", "thoughtgate", hooksKey, "hooks.json")
+		},
+	},
+	{Agent: crush{}, commands: "crush", merges: merging{crushServers, "env", true}, hooks: crush{}.userFile},
+	{
+		Agent: droid{}, commands: "droid", raises: []limit{{"timeoutMs", callMillis, false}},
+		hooks: func(env Env) string { return filepath.Join(droid{}.folder(env), "settings.json") },
+	},
 	{Agent: custom{}},
 }
 

@@ -83,6 +83,8 @@ func TestEverythingOff(t *testing.T) {
 		{"opencode", "src/shop/opencode.json", `{"mcp":{"a":{"type":"local","command":["x"],"enabled":false}}}`},
 		{"copilot-cli", ".copilot/mcp-config.json", `{"mcpServers":{"a":{"command":"x","disabled":true}}}`},
 		{"cline", ".cline/data/settings/cline_mcp_settings.json", `{"mcpServers":{"a":{"transport":{"type":"stdio","command":"x"},"disabled":true}}}`},
+		{"crush", "src/shop/crush.json", `{"mcp":{"a":{"type":"stdio","command":"x","disabled":true}}}`},
+		{"droid", ".factory/mcp.json", `{"mcpServers":{"a":{"command":"x","disabled":true}}}`},
 		{"claude-code", ".claude.json", `{"disabledMcpServers":["a"],"projects":{"~":{"disabledMcpServers":["a"]}},"mcpServers":{"a":{"command":"x"}}}`},
 	} {
 		w := newWorld(t)
@@ -100,7 +102,7 @@ func TestReferencesOfEveryAgent(t *testing.T) {
 	for _, p := range places {
 		var unset string
 		switch p.agent {
-		case "claude-code", "copilot-cli", "qwen":
+		case "claude-code", "copilot-cli", "qwen", "crush", "droid":
 			unset = "SHELL_STYLE, workspaceFolder, userHome"
 		case "cursor", "vscode", "windsurf":
 			unset = "EDITOR_STYLE, IN_ENV"

@@ -338,6 +338,8 @@ func hooksOff(doc *edit.Document) string {
 	switch {
 	case doc.Root().Member("disableAllHooks").IsTrue():
 		return "disableAllHooks"
+	case doc.Root().Member("hooksDisabled").IsTrue():
+		return "hooksDisabled"
 	case doc.Root().Member("hooksConfig").Member("enabled").IsFalse():
 		return "hooksConfig.enabled"
 	}

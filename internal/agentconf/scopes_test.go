@@ -54,6 +54,12 @@ var places = []place{
 	{"qwen", "src/shop/.qwen/settings.json", []string{"mcpServers"}, false},
 	{"copilot-cli", ".copilot/mcp-config.json", []string{"mcpServers"}, true},
 	{"copilot-cli", "src/shop/.mcp.json", []string{"mcpServers"}, true},
+	{"crush", ".config/crush/crush.json", []string{"mcp"}, false},
+	{"crush", ".local/share/crush/crush.json", []string{"mcp"}, false},
+	{"crush", "src/crush.json", []string{"mcp"}, false},
+	{"crush", "src/shop/.crush.json", []string{"mcp"}, false},
+	{"droid", ".factory/mcp.json", []string{"mcpServers"}, false},
+	{"droid", "src/shop/.factory/mcp.json", []string{"mcpServers"}, false},
 	{"cline", ".cline/data/settings/cline_mcp_settings.json", []string{"mcpServers"}, false},
 }
 

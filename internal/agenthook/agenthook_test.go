@@ -47,6 +47,43 @@ func TestCallAndInput(t *testing.T) {
 			"claude-code", `{"hook_event_name":"PreToolUse","cursor_version":"2","tool_name":"mcp__files__read","tool_input":{}}`,
 			MCP, `{"server":"files","tool":"read","arguments":{}}`, `{"server":"files","tool":"read","arguments":{}}`, `{}`,
 		},
+		// As the documentation of each agent has them, and the sources of Goose and Crush.
+		{
+			"windsurf", `{"agent_action_name":"pre_run_command","trajectory_id":"t","execution_id":"e","timestamp":"2026-01-01T00:00:00Z","tool_info":{"command_line":"npm install package-name","cwd":"/Users/yourname/project"}}`,
+			Shell, `{"command":"npm install package-name","cwd":"/Users/yourname/project"}`, `{"command":"ls","cwd":"/w"}`, `{"command_line":"ls","cwd":"/w"}`,
+		},
+		{
+			"windsurf", `{"agent_action_name":"pre_write_code","tool_info":{"file_path":"/w/file.py","edits":[{"old_string":"a","new_string":"b"}]}}`,
+			Write, `{"path":"/w/file.py","edits":[{"old_string":"a","new_string":"b"}]}`, `{"path":"/w/a"}`, `{"file_path":"/w/a"}`,
+		},
+		{"windsurf", `{"agent_action_name":"pre_read_code","tool_info":{"file_path":"/w/file.py"}}`, Read, `{"path":"/w/file.py"}`, `{}`, `{}`},
+		{
+			"windsurf", `{"agent_action_name":"pre_mcp_tool_use","tool_info":{"mcp_server_name":"github","mcp_tool_arguments":{"owner":"o"},"mcp_tool_name":"create_issue"}}`,
+			MCP, `{"server":"github","tool":"create_issue","arguments":{"owner":"o"}}`, `{"arguments":{}}`, `{}`,
+		},
+		{
+			"windsurf", `{"agent_action_name":"pre_mcp_tool_use","tool_info":{"mcp_tool_name":"create_issue"}}`,
+			MCP, `{"server":"","tool":"create_issue","arguments":{}}`, `{"arguments":{}}`, `{}`,
+		},
+		{
+			"goose", `{"event":"PreToolUse","session_id":"s","matcher_context":"developer__shell","tool_call_id":"c","tool_name":"developer__shell","tool_input":{"command":"rg TODO"},"working_dir":"/w"}`,
+			Shell, `{"command":"rg TODO","cwd":"/w"}`, `{"command":"ls","cwd":"/w"}`, `{"command":"ls"}`,
+		},
+		{"goose", `{"event":"PreToolUse","tool_name":"edit","tool_input":{"path":"n","before":"a","after":"b"},"working_dir":"/w"}`, Write, `{"path":"n","before":"a","after":"b","cwd":"/w"}`, `{}`, `{}`},
+		{
+			"crush", `{"event":"PreToolUse","session_id":"313909e","cwd":"/home/user/project","tool_name":"bash","tool_input":{"command":"rm -rf /","working_dir":"/w"}}`,
+			Shell, `{"command":"rm -rf /","cwd":"/w"}`, `{"command":"ls","cwd":"/w"}`, `{"command":"ls","working_dir":"/w"}`,
+		},
+		{
+			"crush", `{"event":"PreToolUse","cwd":"/w","tool_name":"mcp_github_create_issue","tool_input":{"a":1}}`,
+			Other, `{"name":"mcp_github_create_issue","arguments":{"a":1}}`, `{"arguments":{}}`, `{}`,
+		},
+		{
+			"droid", `{"session_id":"abc123","transcript_path":"/h/.factory/projects/p/0.jsonl","cwd":"/w","permission_mode":"off","hook_event_name":"PreToolUse","tool_name":"Create","tool_input":{"file_path":"/path/to/file.txt","content":"file content"}}`,
+			Write, `{"path":"/path/to/file.txt","content":"file content","cwd":"/w"}`, `{"path":"/a"}`, `{"file_path":"/a"}`,
+		},
+		{"droid", `{"cwd":"/w","hook_event_name":"PreToolUse","tool_name":"Execute","tool_input":{"command":"ls"}}`, Shell, `{"command":"ls","cwd":"/w"}`, `{}`, `{}`},
+		{"droid", `{"hook_event_name":"PreToolUse","tool_name":"mcp__memory__create_entities","tool_input":{}}`, MCP, `{"server":"memory","tool":"create_entities","arguments":{}}`, `{"arguments":{}}`, `{}`},
 		{"gemini", `{"hook_event_name":"BeforeTool","tool_name":"google_web_search"}`, Search, `{}`, `{}`, `{}`},
 	} {
 		c := Of(test.agent)
@@ -103,6 +140,10 @@ func TestAnswers(t *testing.T) {
 		},
 		{"opencode", `{"hook_event_name":"PreToolUse",` + before + `}`, `exit 2: no "x"`, `{"input":{"a":1}}`, ``},
 		{"claude-code", `{"hook_event_name":"PreToolUse","cursor_version":"2",` + before + `}`, `exit 2: no "x"`, `not possible`, ``},
+		{"windsurf", `{"agent_action_name":"pre_run_command","tool_info":{"command_line":"x"}}`, `exit 2: no "x"`, `not possible`, ``},
+		{"goose", `{"event":"PreToolUse",` + before + `}`, `exit 2: no "x"`, `not possible`, ``},
+		{"crush", `{"event":"PreToolUse",` + before + `}`, `exit 2: no "x"`, `not possible`, ``},
+		{"droid", `{"hook_event_name":"PreToolUse",` + before + `}`, `exit 2: no "x"`, `not possible`, ``},
 	} {
 		c := Of(test.agent)
 		e, err := c.Read([]byte(test.event))
@@ -150,6 +191,31 @@ func TestEventsThatAreNotUnderstood(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", event, err, want)
+		}
+	}
+}
+
+// An entry has the form of the agent's documentation, and the limit in its unit.
+func TestEntries(t *testing.T) {
+	for agent, want := range map[string]string{
+		"claude-code": `{"matcher":"*","hooks":[{"type":"command","command":"/s","args":[WORDS],"timeout":3600,"onFailure":"block"}]}`,
+		"codex":       `{"matcher":"*","hooks":[{"type":"command","command":"LINE","timeout":3600}]}`,
+		"gemini":      `{"matcher":"*","hooks":[{"type":"command","command":"LINE","timeout":3600000}]}`,
+		"qwen":        `{"matcher":"*","hooks":[{"type":"command","command":"LINE","timeout":50}]}`,
+		"cursor":      `{"command":"LINE","timeout":3600,"failClosed":true}`,
+		"copilot-cli": `{"type":"command","bash":"LINE","timeoutSec":3600}`,
+		"opencode":    `{"command":"/s","args":[WORDS],"timeout":3600}`,
+		"windsurf":    `{"command":"LINE"}`,
+		"goose":       `{"hooks":[{"type":"command","command":"LINE","timeout":3600,"on_failure":"block"}]}`,
+		"crush":       `{"command":"LINE","timeout":3600}`,
+		"droid":       `{"matcher":"*","hooks":[{"type":"command","command":"LINE","timeout":50}]}`,
+	} {
+		c := Of(agent)
+		words := []string{"hook", "--socket", "/k", "--session", "i", "--limit", c.Limit.String(), agent}
+		line := shellQuoted(append([]string{"/s"}, words...))
+		want = strings.NewReplacer("LINE", line, "[WORDS]", string(list(words))).Replace(want)
+		if got := c.Entries("/s", "/k", "i"); len(got) != len(c.Hooks) || got[0].Event != c.Judging() || got[0].Text != want {
+			t.Errorf("%s: %+v, want %s", agent, got, want)
 		}
 	}
 }

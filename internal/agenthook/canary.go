@@ -30,7 +30,10 @@ func (c *Contract) CanaryEvent(command string) []byte {
 			names = append(names, name)
 		}
 	}
-	return members("hook_event_name", text(c.Judging()), "session_id", text(canary), "cwd", text("/"), "tool_use_id", text(canary),
+	if c.said == windsurfName {
+		return members(windsurfName, text(c.Judging()), "trajectory_id", text(canary), "tool_info", members("command_line", text(command), "cwd", text("/")))
+	}
+	return members(c.nameMember(), text(c.Judging()), "session_id", text(canary), "cwd", text("/"), "tool_use_id", text(canary),
 		"tool_name", text(slices.Min(names)), "tool_input", members("command", text(command)))
 }
 

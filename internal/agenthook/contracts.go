@@ -108,6 +108,57 @@ var contracts = []Contract{
 			"webfetch": named(Fetch), "websearch": named(Search), "codesearch": named(Search), "task": named(Spawn),
 		},
 	},
+
+	// What follows is from the documentation of the agents, of goose and crush from their source.
+	{
+		// How long it waits for a hook is not said.
+		Agent: "windsurf", said: windsurfName,
+		Events: map[string]Kind{
+			"pre_run_command": Before, "pre_write_code": Before, "pre_read_code": Before, "pre_mcp_tool_use": Before,
+			"post_run_command": After, "post_write_code": After, "post_read_code": After, "post_mcp_tool_use": After,
+		},
+		Hooks: []string{"pre_run_command", "pre_write_code", "pre_read_code", "pre_mcp_tool_use", "post_run_command", "post_mcp_tool_use"},
+		Limit: 5 * time.Second, words: wordsPlain, form: formLine, fixed: true,
+		Tools: map[string]Tool{
+			"run_command": named(Shell, "command_line", "command", "cwd", "cwd"), "write_code": named(Write, "file_path", "path"), "read_code": named(Read, "file_path", "path"),
+		},
+		Unseen: []string{"searches, fetches and the browser"},
+	},
+	{
+		Agent: "goose", Since: "1.48.0", said: "event", Events: claudeEvents,
+		Hooks: []string{"PreToolUse", "PostToolUse", "PostToolUseFailure", "SessionStart", "SessionEnd"},
+		Unit:  time.Second, Limit: time.Hour, Blocks: true, words: wordsPlain, form: formEvery, fixed: true,
+		Tools: both(gooseTools(""), gooseTools("developer__")),
+	},
+	{
+		Agent: "crush", Since: "0.64.0", said: "event", Events: map[string]Kind{"PreToolUse": Before}, Hooks: []string{"PreToolUse"},
+		Unit: time.Second, Limit: time.Hour, words: wordsPlain, form: formLine, fixed: true,
+		Tools: map[string]Tool{
+			"bash": named(Shell, "working_dir", "cwd"), "view": named(Read, "file_path", "path"), "ls": named(Read),
+			"write": named(Write, "file_path", "path"), "edit": named(Write, "file_path", "path"), "multiedit": named(Write, "file_path", "path"),
+			"grep": named(Search, "pattern", "query"), "glob": named(Search, "pattern", "query"), "web_search": named(Search), "sourcegraph": named(Search),
+			"fetch": named(Fetch), "web_fetch": named(Fetch), "agentic_fetch": named(Fetch), "download": named(Write, "file_path", "path"), "agent": named(Spawn),
+		},
+		Unseen: []string{"what its subagents do"},
+	},
+	{
+		// A hook may run for a minute, unless its entry says more; whether it does then is not known.
+		Agent: "droid", Events: claudeEvents, MCP: "mcp__",
+		Hooks: []string{"PreToolUse", "PostToolUse", "SessionStart", "SessionEnd"},
+		Unit:  time.Second, Limit: 50 * time.Second, words: wordsPlain, form: formGroup, fixed: true,
+		Tools: both(claudeTools, map[string]Tool{
+			"Execute": named(Shell), "Create": named(Write, "file_path", "path"), "ApplyPatch": named(Write, "input", "patch"),
+			"LS": named(Read, "directory_path", "path"), "Glob": named(Search, "folder", "path"), "FetchUrl": named(Fetch),
+		}),
+		Unseen: []string{"anything while there is a ~/.factory/hooks.json: Droid may then read no hooks in its settings"},
+	},
+}
+
+// gooseTools are the tools of Goose's extension for developers, whose names may have a prefix.
+func gooseTools(prefix string) map[string]Tool {
+	return map[string]Tool{
+		prefix + "shell": named(Shell), prefix + "write": named(Write), prefix + "edit": named(Write), prefix + "tree": named(Read), prefix + "web_fetch": named(Fetch),
+	}
 }
 
 var geminiTools = map[string]Tool{

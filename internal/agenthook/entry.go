@@ -15,6 +15,8 @@ const (
 	formFlat                   // no group
 	formBash                   // no group, and names of its own
 	formPlugin                 // no group, for a plugin of ours
+	formLine                   // no group, and nothing but a command line and the timeout
+	formEvery                  // a group without a matcher, which would be a regular expression
 )
 
 // reportLimit is how long an agent is made to wait for a hook that can't deny anything.
@@ -47,7 +49,7 @@ func (c *Contract) Entries(shim, socket, session string) []Entry {
 
 // entry returns one entry. judges says that the event can be denied.
 func (c *Contract) entry(shim string, words []string, limit time.Duration, judges bool) []byte {
-	timeout := strconv.AppendInt(nil, int64(limit/c.Unit), 10)
+	timeout := strconv.AppendInt(nil, int64(limit/max(c.Unit, 1)), 10)
 	line := text(shellQuoted(append([]string{shim}, words...)))
 	switch c.form {
 	case formFlat:
@@ -60,6 +62,17 @@ func (c *Contract) entry(shim string, words []string, limit time.Duration, judge
 		return members("type", text("command"), "bash", line, "timeoutSec", timeout)
 	case formPlugin:
 		return members("command", text(shim), "args", list(words), "timeout", timeout)
+	case formLine:
+		if c.Unit == 0 {
+			return members("command", line)
+		}
+		return members("command", line, "timeout", timeout)
+	case formEvery:
+		hook := []any{"type", text("command"), "command", line, "timeout", timeout}
+		if judges && c.Blocks {
+			hook = append(hook, "on_failure", text("block"))
+		}
+		return members("hooks", append(append([]byte("["), members(hook...)...), ']'))
 	}
 	hook := []any{"type", text("command"), "command", line, "timeout", timeout}
 	if c.form == formDirect {

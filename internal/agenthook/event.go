@@ -44,8 +44,10 @@ type Event struct {
 func (c *Contract) Read(raw []byte) (*Event, error) {
 	o := rawjson.Read(raw)
 	e := &Event{
-		Writer: c.Agent, Name: o.OptionalText("hook_event_name"), Session: cmp.Or(o.OptionalText("session_id"), o.OptionalText("conversation_id"), o.OptionalText("sessionId")),
-		Cwd: o.OptionalText("cwd"), Mode: o.OptionalText("permission_mode"), ID: o.OptionalText("tool_use_id"), Tool: o.OptionalText("tool_name"),
+		Writer: c.Agent, Name: o.OptionalText(c.nameMember()),
+		Session: cmp.Or(o.OptionalText("session_id"), o.OptionalText("conversation_id"), o.OptionalText("sessionId"), o.OptionalText("trajectory_id")),
+		Cwd:     cmp.Or(o.OptionalText("cwd"), o.OptionalText("working_dir")), Mode: o.OptionalText("permission_mode"),
+		ID: cmp.Or(o.OptionalText("tool_use_id"), o.OptionalText("tool_call_id")), Tool: o.OptionalText("tool_name"),
 		Transcript: o.OptionalText("transcript_path"),
 	}
 	if err := o.Err(); err != nil {
@@ -59,9 +61,11 @@ func (c *Contract) Read(raw []byte) (*Event, error) {
 	if err := c.checkWriter(o, e); err != nil {
 		return nil, err
 	}
-	switch e.Name {
-	case "beforeShellExecution", "beforeReadFile":
+	switch {
+	case e.Name == "beforeShellExecution", e.Name == "beforeReadFile":
 		e.Tool, e.Input = e.Name, o.Without(cursorCommon...)
+	case c.said == windsurfName:
+		e.readWindsurf(o)
 	default:
 		e.Input = o.Get("tool_input")
 	}
@@ -74,10 +78,11 @@ func (c *Contract) Read(raw []byte) (*Event, error) {
 		}
 	}
 	for _, name := range []string{"tool_response", "tool_output", "tool_result", "result_json", "error"} {
-		if e.Result = o.Get(name); e.Result != nil {
-			e.Failed = name == "error"
+		if e.Result != nil {
 			break
 		}
+		e.Result = o.Get(name)
+		e.Failed = e.Result != nil && name == "error"
 	}
 	if mcp := o.Get("mcp_context"); mcp != nil {
 		in := o.Object("mcp_context")
@@ -90,6 +95,24 @@ func (c *Contract) Read(raw []byte) (*Event, error) {
 var cursorCommon = []string{
 	"hook_event_name", "conversation_id", "generation_id", "model", "model_id", "model_params", "cursor_version", "workspace_roots",
 	"user_email", "transcript_path", "session_id", "composer_mode", "is_background_agent", "agent_id", "subagent_type",
+}
+
+// nameMember returns the member of an event that has its name.
+func (c *Contract) nameMember() string { return cmp.Or(c.said, "hook_event_name") }
+
+// windsurfName is the member with the name of an event in Windsurf, which reports its tools in a form
+// of its own: there is an event for each of them.
+const windsurfName = "agent_action_name"
+
+// readWindsurf reads what Windsurf says about a tool. The tool is the event without its first word,
+// pre or post.
+func (e *Event) readWindsurf(o rawjson.Object) {
+	_, e.Tool, _ = strings.Cut(e.Name, "_")
+	e.Input = o.Get("tool_info")
+	if in := o.Object("tool_info"); e.Tool == "mcp_tool_use" {
+		e.mcpServer, e.mcpTool = in.OptionalText("mcp_server_name"), in.OptionalText("mcp_tool_name")
+		e.Input, e.Result = in.Get("mcp_tool_arguments"), in.Get("mcp_result")
+	}
 }
 
 // readInput checks the input of a tool. Some agents give it as a JSON text.
@@ -130,7 +153,7 @@ func (c *Contract) checkWriter(o rawjson.Object, e *Event) error {
 // mcp returns the server and the tool if the event is about a tool of an MCP server.
 func (c *Contract) mcp(e *Event) (server, tool string, ok bool) {
 	switch {
-	case e.mcpServer != "":
+	case e.mcpServer != "", e.mcpTool != "":
 		return e.mcpServer, e.mcpTool, true
 	case c.MCP == "" || !strings.HasPrefix(e.Tool, c.MCP):
 		return "", "", false
