@@ -348,6 +348,8 @@ func TestToolNames(t *testing.T) {
 		"install_package": "acts", "npm_install": "acts", "grant_access": "acts", "add_permission": "acts", "transfer_funds": "acts", "terraform_plan": "acts",
 		"ｄｅｌｅｔｅ_note": "acts", "de\u200blete_note": "acts",
 		"send_mail": "sends", "sendMail": "sends", "post_message": "sends", "publish": "sends", "upload_file": "sends", "share_document": "sends", "add_comment": "sends",
+		"transfer_to_human_agents": "", "transfer_to_agent": "", "transferToLiveSupport": "", "request_transfer_to_operator": "", "transfer_to_account": "acts", "transfer_to": "acts",
+		"transfer_funds_to_agent": "acts", "transfer_to_agent_account": "acts", "transfer_to_human_and_delete": "acts",
 		"create_gist": "sends", "email_user": "sends", "git_push": "sends", "forward_email": "sends", "slack_post_message": "sends",
 		"read_note": "", "get_deleted_files": "", "list_orders": "", "get_message": "", "search_emails": "", "check_payment": "", "show_permissions": "",
 		"write_file": "", "create_directory": "", "edit_file": "", "update_issue": "", "echo": "", "add": "", "navigate_forward": "", "set_theme": "", "draft_email": "",
