@@ -31,7 +31,7 @@ var verbs = deeds(map[deed][]string{
 	reads: {"get", "list", "read", "search", "find", "fetch", "show", "describe", "view", "check", "count", "query", "lookup", "browse", "watch",
 		"inspect", "explain", "preview", "download", "validate", "verify", "summarize", "analyze", "compare", "diff",
 		"is", "has", "can", "estimate", "cat", "ls", "grep", "glob", "retrieve", "receive", "detect", "extract", "monitor", "track",
-		"subscribe", "unsubscribe", "wait", "dry"},
+		"subscribe", "unsubscribe", "wait", "dry", "calculate", "forecast", "predict", "geocode"},
 	acts: {"delete", "remove", "rm", "rmdir", "unlink", "destroy", "drop", "truncate", "purge", "wipe", "erase", "clear", "flushall", "flushdb",
 		"discard", "trash", "prune", "uninstall", "kill", "killall", "pkill", "terminate", "shutdown", "reboot", "cancel", "revoke", "detach", "deprovision",
 		"overwrite", "shred", "disable", "deactivate", "suspend", "ban", "halt", "abort", "stop", "restart", "reset", "merge", "revert",
@@ -336,7 +336,7 @@ var (
 	prepositions = set("to", "in", "into", "on", "as", "for", "with", "from", "at", "by")
 )
 
-// staff are who a conversation is handed over to: transfer_to_human_agent moves nothing of value.
+// staff are who a conversation is handed over to: transfer_to_agent moves nothing of value.
 var staff = set("human", "humans", "live", "agent", "agents", "operator", "operators", "representative", "representatives", "supervisor", "support", "staff", "person")
 
 // handsOver reports whether the i-th word is a transfer to staff alone.
