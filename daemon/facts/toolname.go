@@ -31,7 +31,7 @@ var verbs = deeds(map[deed][]string{
 	reads: {"get", "list", "read", "search", "find", "fetch", "show", "describe", "view", "check", "count", "query", "lookup", "browse", "watch",
 		"inspect", "explain", "preview", "download", "validate", "verify", "summarize", "analyze", "compare", "diff",
 		"is", "has", "can", "estimate", "cat", "ls", "grep", "glob", "retrieve", "receive", "detect", "extract", "monitor", "track",
-		"subscribe", "unsubscribe", "wait", "dry"},
+		"subscribe", "unsubscribe", "wait", "dry", "calculate", "forecast", "predict", "geocode"},
 	acts: {"delete", "remove", "rm", "rmdir", "unlink", "destroy", "drop", "truncate", "purge", "wipe", "erase", "clear", "flushall", "flushdb",
 		"discard", "trash", "prune", "uninstall", "kill", "killall", "pkill", "terminate", "shutdown", "reboot", "cancel", "revoke", "detach", "deprovision",
 		"overwrite", "shred", "disable", "deactivate", "suspend", "ban", "halt", "abort", "stop", "restart", "reset", "merge", "revert",
@@ -275,7 +275,7 @@ func (n *namedDeeds) word(w *wordList, i int) deed {
 	switch {
 	case d == reads && n.created:
 		d = noDeed
-	case d == noDeed && !n.reading:
+	case d == noDeed && !n.reading && !handsOver(w, i):
 		d = nouns[string(this)]
 	}
 	if d == noDeed && i == 0 {
@@ -335,6 +335,22 @@ var (
 	people       = set("user", "users", "member", "members", "admin", "admins", "owner", "account")
 	prepositions = set("to", "in", "into", "on", "as", "for", "with", "from", "at", "by")
 )
+
+// staff are who a conversation is handed over to: transfer_to_agent moves nothing of value.
+var staff = set("human", "humans", "live", "agent", "agents", "operator", "operators", "representative", "representatives", "supervisor", "support", "staff", "person")
+
+// handsOver reports whether the i-th word is a transfer to staff alone.
+func handsOver(w *wordList, i int) bool {
+	if string(w.word(i)) != "transfer" || string(w.word(i+1)) != "to" || i+2 >= w.n {
+		return false
+	}
+	for j := i + 2; j < w.n; j++ {
+		if !staff[string(w.word(j))] {
+			return false
+		}
+	}
+	return true
+}
 
 // helpers follow the name of an agent noun and add no meaning.
 var helpers = set("tool", "agent", "service", "server", "client", "helper", "bot", "plugin", "mcp", "v1", "v2")

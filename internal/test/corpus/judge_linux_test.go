@@ -87,6 +87,14 @@ func judge(ctx context.Context, cases []example) ([]result, error) {
 			if a.Verdict == "deny" || a.Verdict == "ask" && r.verdict == "forward" {
 				r.verdict, r.why = a.Verdict, because(a)
 			}
+			if c.each && l.Result == nil {
+				r.text = fmt.Sprintf("%s: %s %s %s", c.text, l.Server, l.Subject, l.Arguments)
+				results = append(results, r)
+				r = result{example: c, verdict: "forward"}
+			}
+		}
+		if c.each && c.lines != nil {
+			continue
 		}
 		results = append(results, r)
 	}

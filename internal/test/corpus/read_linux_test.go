@@ -24,12 +24,15 @@ type example struct {
 	corpus, class string
 	text          string // by which it is in one half or the other
 	lines         []rehearse.Line
+	each          bool // each call counts for itself, and not the strictest for all
 	dangerous     bool
 	leftOut       string // why it is not counted; empty if it is
 }
 
 // readers read the corpora, by the folder that each is in.
-var readers = map[string]func(dir string) ([]example, error){"dcg": readDCG, "redcode": readRedCode, "nl2bash": readNL2Bash, "egress": readEgress}
+var readers = map[string]func(dir string) ([]example, error){
+	"dcg": readDCG, "redcode": readRedCode, "nl2bash": readNL2Bash, "egress": readEgress, "tau2": readTau2, "livemcp": readLiveMCP,
+}
 
 // readAll reads the corpora that are there.
 func readAll(dir string) ([]example, error) {
@@ -302,4 +305,124 @@ func (m *message) line() rehearse.Line {
 	}
 	definition := fmt.Appendf(nil, `{"name":%q,"inputSchema":{"type":"object"}}`, call.Name)
 	return rehearse.Line{Method: m.Method, Params: m.Params, Definition: definition}
+}
+
+// readTau2 reads the calls that the tasks of tau2-bench expect of the agent. A class is a domain,
+// whose tools are those of one server.
+func readTau2(dir string) ([]example, error) {
+	names, err := files(filepath.Join(dir, "data/tau2/domains"), ".json")
+	var all []example
+	for _, name := range names {
+		var tasks []struct {
+			ID       string
+			Criteria struct {
+				Actions []struct {
+					Requestor, Name string
+					Arguments       json.RawMessage
+				}
+			} `json:"evaluation_criteria"`
+		}
+		if err := readJSON(name, &tasks); err != nil {
+			return nil, err
+		}
+		domain := filepath.Base(filepath.Dir(name))
+		for _, t := range tasks {
+			one := example{class: domain, text: domain + "/" + t.ID, each: true}
+			for _, a := range t.Criteria.Actions {
+				if a.Requestor != "user" { // who has a telephone, say, that the agent can't reach
+					one.lines = append(one.lines, rehearse.Line{Server: domain, Subject: a.Name, Arguments: a.Arguments})
+				}
+			}
+			if one.lines == nil {
+				one.leftOut = "expects no call of the agent"
+			}
+			all = append(all, one)
+		}
+	}
+	return all, err
+}
+
+// liveDefinitions returns the definitions of LiveMCPBench's tools, by server and name.
+func liveDefinitions(dir string) (map[[2]string]json.RawMessage, error) {
+	var packages []struct {
+		Tools map[string]struct{ Tools []json.RawMessage }
+	}
+	err := readJSON(filepath.Join(dir, "tools/LiveMCPTool/tools.json"), &packages)
+	definitions := map[[2]string]json.RawMessage{}
+	for _, p := range packages {
+		for server, list := range p.Tools {
+			for _, definition := range list.Tools {
+				var tool struct{ Name string }
+				if err := json.Unmarshal(definition, &tool); err != nil {
+					return nil, fmt.Errorf("read a tool of %s: %w", server, err)
+				}
+				definitions[[2]string{server, tool.Name}] = definition
+			}
+		}
+	}
+	return definitions, err
+}
+
+// readLiveMCP reads LiveMCPBench. What its people wrote for a task names tools, and has no arguments.
+// But there are the runs of a model that they judged: of those that succeeded, the calls and the
+// answers.
+func readLiveMCP(dir string) ([]example, error) {
+	definitions, err := liveDefinitions(dir)
+	if err != nil {
+		return nil, err
+	}
+	names, err := files(filepath.Join(dir, "baseline/annotation"), ".json")
+	var all []example
+	for _, name := range names {
+		var runs []struct {
+			ID       string `json:"task_id"`
+			Category string
+			Success  string `json:"task_success"`
+			Messages []struct {
+				Content json.RawMessage
+				Answers string `json:"tool_call_id"`
+				Calls   []struct {
+					ID       string
+					Function struct{ Name, Arguments string }
+				} `json:"tool_calls"`
+			}
+		}
+		if err := readJSON(name, &runs); err != nil {
+			return nil, err
+		}
+		for _, r := range runs {
+			one := example{class: r.Category, text: r.ID, each: true}
+			if r.Success != "success" {
+				one.leftOut = "a run that did not succeed"
+			}
+			calls := map[string]rehearse.Line{}
+			for _, m := range r.Messages {
+				if call, ok := calls[m.Answers]; ok {
+					call.Result = fmt.Appendf(nil, `{"content":[{"type":"text","text":%s}]}`, m.Content)
+					one.lines = append(one.lines, call)
+				}
+				for _, c := range m.Calls {
+					if c.Function.Name != "execute-tool" { // it looks for tools
+						continue
+					}
+					var call struct {
+						Server string          `json:"server_name"`
+						Tool   string          `json:"tool_name"`
+						Params json.RawMessage `json:"params"`
+					}
+					// The tasks' files are in the home folder of root, where nothing else is: it is their work tree.
+					text := strings.ReplaceAll(c.Function.Arguments, "/root", project)
+					if err := json.Unmarshal([]byte(text), &call); err != nil {
+						return nil, fmt.Errorf("read a call of %s: %w", r.ID, err)
+					}
+					calls[c.ID] = rehearse.Line{
+						Server: call.Server, Subject: call.Tool, Arguments: call.Params, Definition: definitions[[2]string{call.Server, call.Tool}],
+					}
+					one.lines = append(one.lines, calls[c.ID])
+				}
+			}
+			all = append(all, one)
+		}
+	}
+	return all, err
 }
