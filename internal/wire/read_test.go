@@ -275,7 +275,6 @@ func long(n int) string {
 	return call(`{"v":"` + strings.Repeat("y", n-len(empty)) + `"}`)
 }
 
-//gotest:plain one goroutine reads
 func TestRead(t *testing.T) {
 	for _, c := range readCases {
 		sides := []Side{c.from}
