@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"path"
 	"slices"
 	"strings"
@@ -101,8 +102,14 @@ func (c *gitCall) path(w shell.Word) string {
 func (s *losses) isAtHome(c *gitCall) bool {
 	repository, hasRepository := c.Flag("git-dir")
 	tree, hasTree := c.Flag("work-tree")
-	if set := c.earlier(s, "config"); set != nil && slices.ContainsFunc(set.Operands, isPlace) {
-		return false
+	for set := range c.earlier(s, "config") {
+		key := set.Operands[:min(1, len(set.Operands))]
+		if len(set.Operands) > 1 && set.Operands[0].Value == "set" {
+			key = set.Operands[1:2]
+		}
+		if slices.ContainsFunc(key, isPlace) {
+			return false
+		}
 	}
 	for _, v := range s.line.Commands[c.index].Env {
 		switch name := v.Name; {
@@ -155,16 +162,25 @@ func isPathspec(word string) bool {
 	return strings.HasPrefix(word, ":") || strings.ContainsAny(word, "*?[\\")
 }
 
-// earlier returns the last command of git before this one in the line that is one of some, or nil.
-func (c *gitCall) earlier(s *losses, commands ...string) *effects.GitCall {
-	for i := c.index - 1; i >= 0; i-- {
-		if before := &s.line.Commands[i]; before.Program == "git" {
-			if call := effects.ParseGit(before); slices.Contains(commands, call.Command) {
-				return call
+// earlier yields the commands of git before this one in the line that are among some.
+func (c *gitCall) earlier(s *losses, commands ...string) iter.Seq[*effects.GitCall] {
+	return func(yield func(*effects.GitCall) bool) {
+		for i := range s.line.Commands[:c.index] {
+			if before := &s.line.Commands[i]; before.Program == "git" {
+				if call := effects.ParseGit(before); slices.Contains(commands, call.Command) && !yield(call) {
+					return
+				}
 			}
 		}
 	}
-	return nil
+}
+
+// follows reports whether one of some commands of git is before this one in the line.
+func (c *gitCall) follows(s *losses, commands ...string) bool {
+	for range c.earlier(s, commands...) {
+		return true
+	}
+	return false
 }
 
 // discards says what a command discards that is in no commit, or on no branch. It returns "" if
@@ -183,13 +199,16 @@ func (c *gitCall) discards(s *losses, tree *worktree.Tree) (text string, err err
 		text, err = c.cleans(s, tree)
 	case "stash drop", "stash clear":
 		text, err = c.dropsStash(s, tree)
-	case "branch", "tag", "update-ref", "worktree add", "fetch", "pull":
+	case "branch", "tag", "update-ref", "symbolic-ref", "worktree add", "fetch", "pull":
 		return c.moves(s, tree)
 	default:
 		return "what it discards can't be brought back", nil
 	}
 	// What a branch has left before is no commit of it any more, but a change.
-	if before := c.earlier(s, "reset"); text == "" && err == nil && before != nil && !before.Dashed {
+	for before := range c.earlier(s, "reset") {
+		if text != "" || err != nil || before.Dashed {
+			continue
+		}
 		left := gitCall{GitCall: before, dir: c.dir, index: c.index}
 		for _, w := range before.Operands {
 			left.words = append(left.words, w.Value)
@@ -204,34 +223,37 @@ func (c *gitCall) discards(s *losses, tree *worktree.Tree) (text string, err err
 // changes says how many files have changes of some kinds. What the line adds to the index before is
 // discarded as what was there.
 func (c *gitCall) changes(s *losses, tree *worktree.Tree, kinds ...worktree.Kind) (string, error) {
-	added := c.earlier(s, "add", "stage")
-	if added != nil {
+	added := slices.Collect(c.earlier(s, "add", "stage"))
+	if len(added) > 0 {
 		kinds = append(kinds, worktree.Staged, worktree.Changed)
 	}
-	r, err := tree.Changes(s.ctx, added == nil && !slices.Contains(kinds, worktree.Untracked))
+	r, err := tree.Changes(s.ctx, len(added) == 0 && !slices.Contains(kinds, worktree.Untracked))
 	if err != nil {
 		return "", err
 	}
-	if added != nil && !slices.Contains(kinds, worktree.Untracked) && !added.Has("u") {
+	added = slices.DeleteFunc(added, func(call *effects.GitCall) bool { return call.Has("u") })
+	if len(added) > 0 && !slices.Contains(kinds, worktree.Untracked) {
 		c.keepAdded(tree, added, &r.Kinds[worktree.Untracked])
 		kinds = append(kinds, worktree.Untracked)
 	}
 	return s.changed(tree, r, "discards the changes of ", kinds...), nil
 }
 
-// keepAdded removes from untracked files those that git add does not name.
-func (c *gitCall) keepAdded(tree *worktree.Tree, added *effects.GitCall, files *worktree.Count) {
+// keepAdded removes from untracked files those that no git add names.
+func (c *gitCall) keepAdded(tree *worktree.Tree, added []*effects.GitCall, files *worktree.Count) {
 	var names []string
-	for _, w := range added.Operands {
-		word, known := w.Literal()
-		name, err := tree.Locate(c.path(w))
-		if !known || err != nil || name == "." || isPathspec(word) {
+	for _, call := range added {
+		for _, w := range call.Operands {
+			word, known := w.Literal()
+			name, err := tree.Locate(c.path(w))
+			if !known || err != nil || name == "." || isPathspec(word) {
+				return
+			}
+			names = append(names, name)
+		}
+		if len(call.Operands) == 0 { // -A
 			return
 		}
-		names = append(names, name)
-	}
-	if len(names) == 0 { // -A
-		return
 	}
 	files.Names = slices.DeleteFunc(files.Names, func(file string) bool {
 		return !slices.ContainsFunc(names, func(name string) bool { return file == name || isBelow(file, name) })
@@ -324,7 +346,7 @@ func (c *gitCall) restores(s *losses, tree *worktree.Tree) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if new := &r.Kinds[worktree.Untracked]; (c.Command == "rm" || c.Has("S")) && c.earlier(s, "add", "stage") != nil {
+	if new := &r.Kinds[worktree.Untracked]; (c.Command == "rm" || c.Has("S")) && c.follows(s, "add", "stage") {
 		kinds = append(kinds, worktree.Untracked)
 	} else if isSource {
 		new.Names = slices.DeleteFunc(new.Names, func(name string) bool { return !given[name] })
@@ -375,30 +397,47 @@ func (c *gitCall) cleans(s *losses, tree *worktree.Tree) (string, error) {
 // forgotten returns the kinds of files that the line removes from the index before, so that git does
 // not know them any more.
 func (c *gitCall) forgotten(s *losses) []worktree.Kind {
-	restore, remove, reset := c.earlier(s, "restore"), c.earlier(s, "rm"), c.earlier(s, "reset")
-	switch {
-	case c.earlier(s, "update-index", "read-tree") != nil, remove != nil && remove.Has("cached"):
-		return []worktree.Kind{worktree.Staged, worktree.Changed}
-	case restore != nil && restore.Has("S"), reset != nil && !reset.Has("hard"):
-		return []worktree.Kind{worktree.Staged}
+	var kinds []worktree.Kind
+	for before := range c.earlier(s, "update-index", "read-tree", "rm", "restore", "reset") {
+		switch before.Command {
+		case "rm":
+			if before.Has("cached") {
+				return []worktree.Kind{worktree.Staged, worktree.Changed}
+			}
+		case "restore", "reset":
+			if before.Has("S") || before.Command == "reset" && !before.Has("hard") {
+				kinds = []worktree.Kind{worktree.Staged}
+			}
+		default:
+			return []worktree.Kind{worktree.Staged, worktree.Changed}
+		}
 	}
-	return nil
+	return kinds
 }
 
 // dropsStash looks at what the stash has, and at what the line puts there.
 func (c *gitCall) dropsStash(s *losses, tree *worktree.Tree) (string, error) {
 	n, err := tree.Stashes()
-	if err != nil || n > 0 {
+	if err != nil {
+		return "", err
+	}
+	if n > 0 {
 		s.extends("stashes", n)
-		return fmt.Sprintf("the stash has work that is on no branch, %d times", n), err
+		return fmt.Sprintf("the stash has work that is on no branch, %d times", n), nil
 	}
-	last := c.earlier(s, "stash", "stash push", "stash save", "stash pop", "stash apply")
-	if last == nil || last.Command == "stash pop" || last.Command == "stash apply" {
+	left, kinds := 0, []worktree.Kind{worktree.Staged, worktree.Changed}
+	for before := range c.earlier(s, "stash", "stash push", "stash save", "stash pop", "stash apply") {
+		if before.Command == "stash pop" || before.Command == "stash apply" {
+			left--
+			continue
+		}
+		left++
+		if before.Has("u", "include-untracked", "a", "all") && !slices.Contains(kinds, worktree.Untracked) {
+			kinds = append(kinds, worktree.Untracked)
+		}
+	}
+	if left <= 0 {
 		return "", nil
-	}
-	kinds := []worktree.Kind{worktree.Staged, worktree.Changed}
-	if last.Has("u", "include-untracked", "a", "all") {
-		kinds = append(kinds, worktree.Untracked)
 	}
 	return c.changes(s, tree, kinds...)
 }
@@ -412,6 +451,9 @@ func (c *gitCall) moves(s *losses, tree *worktree.Tree) (string, error) {
 	}
 	n := 0
 	for _, m := range moved {
+		if m.ref == "refs/stash" {
+			return c.dropsStash(s, tree)
+		}
 		commits, err := tree.OnlyOn(s.ctx, m.ref, m.to)
 		if err != nil && !errors.Is(err, worktree.ErrNoRef) {
 			return "", err
@@ -429,12 +471,12 @@ func (c *gitCall) moves(s *losses, tree *worktree.Tree) (string, error) {
 
 // commitsTo reports whether the line makes commits before, on a branch that then loses them.
 func (c *gitCall) commitsTo(s *losses, tree *worktree.Tree, moved movedRef) bool {
-	if moved.to == "HEAD" && c.earlier(s, "checkout", "switch") == nil {
+	if moved.to == "HEAD" && !c.follows(s, "checkout", "switch") {
 		return false
 	}
 	branch := strings.TrimPrefix(moved.ref, "refs/heads/")
 	isNamed := func(w shell.Word) bool { return w.Value == branch }
-	return c.earlier(s, "commit") != nil && (tree.Branch() == branch || slices.ContainsFunc(s.line.Commands[:c.index], func(before shell.Command) bool {
+	return c.follows(s, "commit") && (tree.Branch() == branch || slices.ContainsFunc(s.line.Commands[:c.index], func(before shell.Command) bool {
 		return before.Program == "git" && slices.ContainsFunc(before.Args, isNamed)
 	}))
 }
@@ -461,7 +503,8 @@ func (c *gitCall) moved() (moved []movedRef, err error) {
 		return c.fetched()
 	case c.Has("stdin"):
 		return nil, errors.New("it reads which references")
-	case top == "" && c.Command != "update-ref": // checkout, switch, worktree add
+	case c.Command == "symbolic-ref" && c.word(0) == "HEAD": // as a switch of branches
+	case top == "" && c.Command != "update-ref" && c.Command != "symbolic-ref": // checkout, switch, worktree add
 		name, _ := c.Flag(cmp.Or(map[string]string{"switch": "C"}[c.Command], "B"))
 		branch, known := name.Literal()
 		if !known {

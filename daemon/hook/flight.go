@@ -69,7 +69,9 @@ func (a *agent) fly(e *agenthook.Event, call *agenthook.Call) (*flight, bool, er
 	defer in.mu.Unlock()
 	for _, f := range in.all[key] {
 		if f.isAbout(e.ID, by) {
-			f.id, f.told = cmp.Or(f.id, e.ID), append(f.told, by)
+			if f.id = cmp.Or(f.id, e.ID); !slices.Contains(f.told, by) {
+				f.told = append(f.told, by)
+			}
 			return f, false, nil
 		}
 	}

@@ -182,7 +182,7 @@ func (l *ledger) read(ctx context.Context, path string, governed func(server str
 			case len(t.uses) > maxJudged:
 				return errTooMany
 			default:
-				u.What = u.What[:min(len(u.What), maxWhat)]
+				u.What = strings.Clone(u.What[:min(len(u.What), maxWhat)])
 				t.uses = append(t.uses, u)
 			}
 		}
@@ -197,10 +197,18 @@ func (l *ledger) missed(ctx context.Context, path string, governed func(server s
 	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
 	defer cancel()
 	t, _, _ := l.read(ctx, path, governed) // what can't be read says nothing
-	return slices.DeleteFunc(t.uses, func(u agenthook.Use) bool {
+	return abridged(slices.DeleteFunc(t.uses, func(u agenthook.Use) bool {
 		d := digestOf(u.ID)
 		return t.refused[d] || onlyEnded && !t.ended[d] || !l.kind.add(d)
-	})
+	}))
+}
+
+// abridged removes what no warning shows: what all uses but the first are about.
+func abridged(uses []agenthook.Use) []agenthook.Use {
+	for i := maxShown; i < len(uses); i++ {
+		uses[i] = agenthook.Use{Tool: uses[i].Tool}
+	}
+	return uses
 }
 
 // names returns the names of the files that the agent has named as its transcripts.
@@ -221,13 +229,13 @@ func (l *ledger) unseen(uses []agenthook.Use, refused map[digest]bool) []agentho
 	if l.full { // a call that found no room would be taken for one that was not reported
 		return nil
 	}
-	return slices.DeleteFunc(uses, func(u agenthook.Use) bool {
+	return abridged(slices.DeleteFunc(uses, func(u agenthook.Use) bool {
 		d := digestOf(u.ID)
 		known := l.judged[d] || refused[d] || l.reported[d]
 		l.full = !known && !add(l.reported, d) || l.full
 		l.kind.add(d)
 		return known
-	})
+	}))
 }
 
 // Unseen is a warning about what an agent may have done past its hooks.

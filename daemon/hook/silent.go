@@ -2,6 +2,7 @@ package hook
 
 import (
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -75,16 +76,17 @@ func (r *Registry) watchSilent() {
 func (r *Registry) scan(s *silent) {
 	running, names := r.running(s.Agent)
 	quiet := time.Now().Add(-r.scanning)
-	listed := 0
+	listed, found := 0, map[string]bool{}
 	var calls []agenthook.Use
 	top, err := filepath.EvalSymlinks(s.ledger.folder)
 	if err != nil {
 		return // the agent has none yet
 	}
 	_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error { // what can't be listed is not there
-		if listed++; r.ctx.Err() != nil || listed > maxListed {
+		if listed++; r.ctx.Err() != nil || listed > maxListed || len(calls) > maxJudged { // the next scan goes on
 			return fs.SkipAll
 		}
+		found[path] = true
 		if err != nil || !d.Type().IsRegular() || !strings.HasSuffix(path, ".jsonl") || slices.Contains(names, filepath.Base(path)) {
 			return nil
 		}
@@ -96,6 +98,9 @@ func (r *Registry) scan(s *silent) {
 		calls = append(calls, s.ledger.missed(r.ctx, path, s.Covers, running)...)
 		return nil
 	})
+	if len(calls) <= maxJudged {
+		maps.DeleteFunc(s.compared, func(path string, _ time.Time) bool { return !found[path] })
+	}
 	if len(calls) == 0 {
 		return
 	}

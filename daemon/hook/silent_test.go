@@ -41,6 +41,11 @@ func TestSilent(t *testing.T) {
 			u.b.write(inFolder, bash(1, "a", "npm test")+bash(2, "b", "ls"))
 			u.b.reports("a", "elsewhere")
 		}, "1 shell call the gate never saw: `ls`"},
+		"many": {func(u run) {
+			for _, name := range []string{"a", "b"} {
+				u.b.write(".claude/projects/p/"+name+".jsonl", bash(1, name+"1", "ls "+name)+bash(2, name+"2", "ls")+bash(3, name+"3", "ls")+bash(4, name+"4", "ls"))
+			}
+		}, "8 shell calls the gate never saw: `ls a`, `ls`, `ls`, `ls`, `ls b`, ..."},
 		"of a governed server": {func(u run) { u.b.write(inFolder, used(3, "m", "mcp__governed__go", `{}`)) }, ""},
 		"from before":          {func(u run) { u.b.write(inFolder, bash(-5, "a", "npm test")) }, ""},
 		"a file from before": {func(u run) {

@@ -206,33 +206,52 @@ func (e *evaluator) shift(inv *invocation) result {
 
 func (e *evaluator) alias(inv *invocation) result {
 	e.record(inv, inv.command())
-	st := inv.st
-	st.aliases = maps.Clone(st.aliases)
+	added := map[string]string{}
 	for _, w := range inv.args {
 		text, _ := e.joined([]Word{w})
 		if name, body, ok := strings.Cut(text, "="); ok {
-			if len(st.aliases) >= maxFields {
-				e.stop("too many aliases")
-				break
-			}
-			if st.aliases == nil {
-				st.aliases = map[string]string{}
-			}
-			st.aliases[name] = body
+			added[name] = body
 		}
 	}
+	st := e.withAliases(inv.st, added)
 	return result{ok: st, fail: st}
+}
+
+// withAliases returns st in which further words stand for texts.
+func (e *evaluator) withAliases(st state, added map[string]string) state {
+	if len(st.aliases)+len(added) > maxFields {
+		e.stop("too many aliases")
+		return st
+	}
+	all := maps.Clone(st.aliases)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, added)
+	st.aliases = all
+	return st
 }
 
 // hash evaluates hash -p FILE NAME, after which the name runs the file.
 func (e *evaluator) hash(inv *invocation) result {
 	r := e.plain(inv)
-	if len(inv.args) == 3 && inv.args[0].Value == "-p" {
-		st := inv.st
-		if st.aliases = maps.Clone(st.aliases); st.aliases == nil {
-			st.aliases = map[string]string{}
+	for i, w := range inv.args {
+		if v, _ := w.Literal(); len(v) < 2 || v[0] != '-' {
+			continue
 		}
-		st.aliases[inv.args[2].Value] = e.quotedWord(inv.args[1])
+		flag, kind := flagOf(w.Value, "p")
+		if kind == none {
+			continue
+		}
+		file, added := e.quotedWord(valueOf(inv.args, i, flag, kind)), map[string]string{}
+		names := inv.args[i+1:]
+		if kind == needed {
+			names = names[min(1, len(names)):]
+		}
+		for _, name := range names {
+			added[name.Value] = file
+		}
+		st := e.withAliases(inv.st, added)
 		r.ok, r.fail = st, st
 	}
 	return r

@@ -25,7 +25,7 @@ var (
 
 var programFlags = map[string]codeFlags{
 	"tar": tarFlags, "gtar": tarFlags, "bsdtar": tarFlags,
-	"rsync": {flags: "e rsh"},
+	"rsync": {flags: "e rsh rsync-path"},
 	"ssh":   {marked: "o", mark: sshOption}, "autossh": {marked: "o", mark: sshOption},
 	"scp": {flags: "S", marked: "o", mark: sshOption}, "sftp": {flags: "S", marked: "o", mark: sshOption},
 	"zip":     {flags: "TT unzip-command"},

@@ -399,6 +399,9 @@ func (e *evaluator) assign(a *syntax.Assign, st state, fr frame) state {
 			if elem.Value == nil {
 				continue
 			}
+			if elem.Index != nil {
+				st = e.element(name, elem.Index, elem.Value, st, fr)
+			}
 			for _, w := range e.word(elem.Value, st, fr) {
 				plain = plain && !w.Many
 				v.array = append(v.array, w.parts)
@@ -411,7 +414,7 @@ func (e *evaluator) assign(a *syntax.Assign, st state, fr frame) state {
 	case a.Index != nil:
 		e.arithm(a.Index, st, fr)
 		e.embedded(a.Value, st, fr)
-		return e.bind(st, name, value{isArray: true})
+		return e.bind(e.element(name, a.Index, a.Value, st, fr), name, value{isArray: true})
 	}
 	var parts []part
 	if a.Value != nil {
@@ -428,6 +431,22 @@ func (e *evaluator) assign(a *syntax.Assign, st state, fr frame) state {
 	}
 	e.bound(name, parts, st, fr)
 	return e.bind(st, name, value{parts: parts})
+}
+
+// element returns st with what an element of an array is to bash: of two it is an alias, or the file
+// that a name runs.
+func (e *evaluator) element(array string, index syntax.ArithmExpr, assigned *syntax.Word, st state, fr frame) state {
+	word, ok := index.(*syntax.Word)
+	if !ok || assigned == nil || array != "BASH_ALIASES" && array != "BASH_CMDS" {
+		return st
+	}
+	text := e.single(assigned, st, fr)
+	body, _ := e.joined([]Word{text})
+	if array == "BASH_CMDS" {
+		body = e.quotedWord(text)
+	}
+	name := e.single(word, st, fr)
+	return e.withAliases(st, map[string]string{name.Value: body})
 }
 
 // simple evaluates a simple command.

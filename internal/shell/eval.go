@@ -15,6 +15,7 @@ type evaluator struct {
 	funcs    []*function
 	named    map[string][]*function // by their names
 	files    map[string]string      // what the line itself wrote into files, as far as its text tells
+	aliases  map[string]Word        // of git, which the line has set by git config
 	holes    []part
 	steps    int
 	depth    int

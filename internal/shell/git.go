@@ -28,6 +28,7 @@ func (e *evaluator) git(inv *invocation) result {
 	in := *inv
 	e.gitEnv(&in)
 	values, aliases := map[string]Word{}, map[string]Word{}
+	maps.Copy(aliases, e.aliases)
 	for _, v := range in.fr.env {
 		values[v.Name] = v.Value
 	}
@@ -95,7 +96,11 @@ func (e *evaluator) gitFile(inv *invocation, by string, place Word, aliases map[
 		return
 	}
 	defer e.leave()
-	if text, ok := e.written(place, inv.st); ok {
+	text, ok := e.written(place, inv.st)
+	if isStdin(place) && inv.fr.input != nil {
+		text, ok = *inv.fr.input, true
+	}
+	if ok {
 		e.gitSettings(inv, text, aliases)
 		return
 	}
@@ -234,6 +239,9 @@ func (e *evaluator) gitAlias(inv *invocation, name string, body Word, args []Wor
 // gitPrograms evaluates the command lines that a command of git is given in its words.
 func (e *evaluator) gitPrograms(inv *invocation, command string, args []Word, aliases map[string]Word) {
 	clones := command == "clone"
+	if command == "config" {
+		e.gitConfig(args)
+	}
 	for i, w := range args {
 		v, known := w.Literal()
 		if !known {
@@ -271,6 +279,27 @@ func (e *evaluator) gitPrograms(inv *invocation, command string, args []Word, al
 			continue
 		}
 		e.runText(e.composed(value.parts), value.From, inv.st, e.inner(inv, "git"), inv)
+	}
+}
+
+// gitConfig remembers an alias that git config sets.
+func (e *evaluator) gitConfig(args []Word) {
+	var words []Word
+	for i := 0; i < len(args); i++ {
+		if v, known := args[i].Literal(); !known || len(v) < 2 || v[0] != '-' {
+			words = append(words, args[i])
+		} else if _, kind := flagOf(v, "f file blob type default comment value"); kind == needed {
+			i++
+		}
+	}
+	if len(words) > 0 && words[0].Value == "set" {
+		words = words[1:]
+	}
+	if len(words) < 2 {
+		return
+	}
+	if name, ok := strings.CutPrefix(strings.ToLower(words[0].Value), "alias."); ok {
+		e.aliases[name] = words[1]
 	}
 }
 

@@ -119,6 +119,7 @@ func TestParse(t *testing.T) {
 		{`trap 'rm x' EXIT`, `trap "rm x" EXIT; trap: rm x`},
 		{`((rm a); rm b)`, `rm a; rm b`},
 		{`command_not_found_handle() { rm x; }; hash -p /bin/rm ls; ls y`, `rm x; hash -p /bin/rm ls; rm y; ls y`},
+		{`hash -rp /bin/rm -- ls; ls y; BASH_ALIASES[a]='rm x'; a z; BASH_CMDS=([b]=/bin/rm); b c`, `hash -rp /bin/rm -- ls; rm y; ls y; rm x z; a z; rm c; b c`},
 
 		// What is expanded once more than the line shows.
 		{`(( a['$(rm x)'] )); [[ 'a[$(rm y)]' -eq 1 ]]; let 'a[$(rm z)]'`, `rm x; rm y; rm z`},

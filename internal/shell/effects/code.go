@@ -214,7 +214,7 @@ func (a *analysis) codeLine(i int, line string) {
 	if len(c.Dirs) == 1 {
 		dir = c.Dirs[0]
 	}
-	inner := &analysis{line: shell.Parse(line, shell.Options{Dir: dir, Home: a.line.Home, Follow: a.line.Follow}), effects: &Effects{Moves: a.effects.Moves}, downloads: a.downloads, nested: a.nested, aliases: a.aliases, compared: a.compared,
+	inner := &analysis{line: shell.Parse(line, shell.Options{Dir: dir, Home: a.line.Home, Follow: a.line.Follow}), effects: &Effects{Moves: a.effects.Moves}, downloads: a.downloads, nested: a.nested, aliases: a.aliases, compared: a.compared, searched: a.searched,
 		fetched: map[int]bool{}, readsOf: map[int][]Path{}}
 	for n := range inner.line.Commands {
 		inner.line.Commands[n].Remote += c.Remote
@@ -224,7 +224,7 @@ func (a *analysis) codeLine(i int, line string) {
 		inner.opaque(o)
 		inner.effects.Truncated = inner.effects.Truncated || o.Reason == shell.Limit
 	}
-	a.nested, a.compared = inner.nested, inner.compared
+	a.nested, a.compared, a.searched = inner.nested, inner.compared, inner.searched
 	a.effects.Truncated = a.effects.Truncated || inner.effects.Truncated
 	a.adopt(i, inner.effects)
 }

@@ -109,6 +109,10 @@ func (k *call) gitRm() {
 // gitConfig adds the file that git config writes, and what git will run.
 func (k *call) gitConfig() {
 	words := k.operands
+	f, isFile := k.flag("f")
+	if isFile {
+		k.read(k.index, f.value)
+	}
 	if len(words) > 0 {
 		switch words[0].Value {
 		case "set":
@@ -126,8 +130,16 @@ func (k *call) gitConfig() {
 	} else if _, ok := k.flag("system"); ok {
 		file = shell.NewWord("/etc/gitconfig")
 	}
+	if isFile {
+		file = f.value
+	}
 	paths := k.paths(k.index, file)
 	k.add(&k.effects.Writes, paths)
+	for _, p := range paths {
+		if isFile && !strings.HasSuffix(p.Name, "/.git/config") { // what is set there is judged below
+			k.writeDeed(k.index, p)
+		}
+	}
 	key, value := words[0].Value, words[1].Value+words[1].Prefix
 	if strings.HasPrefix(strings.ToLower(key), "alias.") {
 		command, isShell := strings.CutPrefix(value, "!")
@@ -137,12 +149,12 @@ func (k *call) gitConfig() {
 		k.codeLine(k.index, command)
 		return
 	}
-	command, isFile := shell.GitSetting(key, value)
+	command, namesFile := shell.GitSetting(key, value)
 	if value == "" && words[1].Kind == shell.Unknown {
-		command, isFile = shell.GitSetting(key, "$unknown")
+		command, namesFile = shell.GitSetting(key, "$unknown")
 	}
 	k.codeLine(k.index, command)
-	if isFile || command != "" && hides(command) {
+	if namesFile || command != "" && hides(command) {
 		k.deed(GitHook, k.index, k.detail(), paths...)
 	}
 }

@@ -154,7 +154,7 @@ func (a *analysis) add(list *[]Path, paths []Path) {
 }
 
 func (a *analysis) writeDeed(i int, p Path) {
-	if kind := kindOfWrite(p, a.line.Home); kind != "" && (a.line.Commands[i].Program != "git" || !strings.HasSuffix(p.Name, "/.git/config")) {
+	if kind := kindOfWrite(p, a.line.Home); kind != "" {
 		a.deed(kind, i, p.Text, p)
 	}
 }

@@ -185,7 +185,7 @@ func (k *call) renames(sources []shell.Word, to shell.Word, isFolder, isName boo
 			case !isFolder:
 				note(source, to, dest, !isName)
 			}
-			if !isName {
+			if base := path.Base(source.Value); !isName && base != "." && base != ".." {
 				inFolder := dest
 				inFolder.Name = path.Clean(baseOf(source, dest.Name).Value)
 				note(source, to, inFolder, false)
