@@ -234,18 +234,29 @@ func (h *fixture) trustHooks() {
 			}
 		}
 	}()
-	shows := func(text string) {
-		h.t.Helper()
-		words := regexp.MustCompile(strings.ReplaceAll(regexp.QuoteMeta(text), " ", `(\x1b\[[0-9;]*[A-Za-z]|\s)+`))
-		if !eventually(func() bool { return words.MatchString(screen.String()) }, patience) {
-			h.t.Fatalf("Codex does not show %q: %q", text, screen)
-		}
+	// press presses a key each second until something has happened: Codex may not read yet what it shows
+	// that it waits for.
+	press := func(key string, happened func() bool) bool {
+		var last time.Time
+		return eventually(func() bool {
+			if happened() {
+				return true
+			}
+			if time.Since(last) > time.Second {
+				last = time.Now()
+				_, _ = io.WriteString(terminal, key)
+			}
+			return false
+		}, patience)
 	}
-	shows("Trust all and continue")
-	_, _ = io.WriteString(terminal, "2")
-	shows("› 2. Trust all")
-	_, _ = io.WriteString(terminal, "\r")
-	if !eventually(func() bool { return strings.Count(h.read("home/.codex/config.toml"), "trusted_hash") == 3 }, patience) {
+	shows := func(text string) func() bool {
+		words := regexp.MustCompile(strings.ReplaceAll(regexp.QuoteMeta(text), " ", `(\x1b\[[0-9;]*[A-Za-z]|\s)+`))
+		return func() bool { return words.MatchString(screen.String()) }
+	}
+	if !eventually(shows("Trust all and continue"), patience) || !press("2", shows("› 2. Trust all")) {
+		h.t.Fatalf("Codex does not offer to trust the hooks: %q", screen)
+	}
+	if !press("\r", func() bool { return strings.Count(h.read("home/.codex/config.toml"), "trusted_hash") == 3 }) {
 		h.t.Fatalf("the hooks are not trusted: %s\n%q", h.read("home/.codex/config.toml"), screen)
 	}
 }
