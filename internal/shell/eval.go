@@ -27,6 +27,11 @@ type evaluator struct {
 	stopped  bool
 }
 
+// newEvaluator returns an evaluator that adds to line.
+func newEvaluator(line *Line) *evaluator {
+	return &evaluator{line: line, named: map[string][]*function{}, files: map[string]string{}, aliases: map[string]Word{}}
+}
+
 // function is a declared function with the text that it stands in.
 type function struct {
 	body *syntax.Stmt

@@ -208,7 +208,7 @@ func splitWords(w Word) []Word {
 	if err != nil || len(stmts) != 1 {
 		return []Word{newWord(w.Text, unknownPart(w.Text, "", w.From))}
 	}
-	e := &evaluator{line: &Line{}, named: map[string][]*function{}}
+	e := newEvaluator(&Line{})
 	e.run(text, state{dirs: []string{""}}, frame{src: text, pos: 0, external: true})
 	for _, c := range e.line.Commands {
 		return append([]Word{c.Name}, c.Args...)

@@ -146,7 +146,7 @@ const (
 // Parse returns what the line does. It never fails: what can't be parsed is
 // opaque.
 func Parse(line string, o Options) *Line {
-	e := &evaluator{line: &Line{Text: line, Home: o.Home, Follow: o.Follow}, named: map[string][]*function{}, files: map[string]string{}, aliases: map[string]Word{}}
+	e := newEvaluator(&Line{Text: line, Home: o.Home, Follow: o.Follow})
 	if len(line) > maxLineBytes {
 		e.opaque(Opaque{Reason: Limit, Detail: "the line is too long", Command: -1})
 		return e.line
