@@ -307,7 +307,7 @@ var grave = []ownCall{
 	{"shell", "git stash -u; git stash; git stash clear", "destroys", "4 files in no commit"},
 	{"shell", "git stash -u && git update-ref -d refs/stash", "destroys", "4 files in no commit"},
 	{"shell", "git symbolic-ref refs/heads/spare refs/heads/main", "destroys", "drops 1 commit"},
-	{"shell", "ln -s ../.. build/up && rm -rf build/up/work/notes", "destroys", "2 files in no commit"},
+	{"shell", "ln -s .. build/up && rm -rf build/up/notes", "destroys", "2 files in no commit"},
 	{"shell", "mkfs.ext4 /dev/sda1", "destroys", "overwrites a disk"},
 	{"shell", "dd if=/dev/zero of=/dev/sda", "destroys", "overwrites a disk"},
 	{"shell", "psql -c 'DROP TABLE users'", "destroys", "drops what a database holds: DROP TABLE"},
