@@ -118,11 +118,11 @@ func (s *Set) toolShape(server, launch, name string) (*shape.Shape, error) {
 	if !s.generated() {
 		return nil, nil
 	}
-	t := s.tools.Tool(server, launch, name)
-	if server == agenthook.Server {
-		t = ownTools[name]
-	} else if t == nil && launch == "" {
-		t = s.lastListed(server, name)
+	t := ownTools[name]
+	if server != agenthook.Server {
+		if t = s.tools.Tool(server, launch, name); t == nil && launch == "" {
+			t = s.lastListed(server, name)
+		}
 	}
 	if t == nil || t.Takes == nil {
 		return nil, nil
