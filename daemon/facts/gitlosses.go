@@ -79,12 +79,26 @@ func (s *losses) gitCall(i int, dir string) *gitCall {
 	if i < 0 || dir == "" || s.line.Commands[i].Program != "git" {
 		return nil
 	}
-	call := &gitCall{GitCall: effects.ParseGit(&s.line.Commands[i]), index: i, dir: dir, all: true}
+	call := &gitCall{GitCall: s.parseGit(i), index: i, dir: dir, all: true}
 	for _, w := range call.Operands {
 		word, known := w.Literal()
 		if call.all = call.all && known; known {
 			call.words = append(call.words, word)
 		}
+	}
+	return call
+}
+
+// parseGit sorts the words of command i of the line, which is one of git. A line may have thousands, of
+// which each looks at all before it, so they are kept.
+func (s *losses) parseGit(i int) *effects.GitCall {
+	call := s.parsed[i]
+	if call == nil {
+		if s.parsed == nil {
+			s.parsed = map[int]*effects.GitCall{}
+		}
+		call = effects.ParseGit(&s.line.Commands[i])
+		s.parsed[i] = call
 	}
 	return call
 }
@@ -166,8 +180,8 @@ func isPathspec(word string) bool {
 func (c *gitCall) earlier(s *losses, commands ...string) iter.Seq[*effects.GitCall] {
 	return func(yield func(*effects.GitCall) bool) {
 		for i := range s.line.Commands[:c.index] {
-			if before := &s.line.Commands[i]; before.Program == "git" {
-				if call := effects.ParseGit(before); slices.Contains(commands, call.Command) && !yield(call) {
+			if s.line.Commands[i].Program == "git" {
+				if call := s.parseGit(i); slices.Contains(commands, call.Command) && !yield(call) {
 					return
 				}
 			}

@@ -33,6 +33,7 @@ type losses struct {
 	inspection *inspection
 	ctx        context.Context // ends when it takes too long
 	line       *shell.Line
+	parsed     map[int]*effects.GitCall // commands of the line, by their index
 	at         where
 	tree       *worktree.Tree // of the project; nil if it can't be read
 
