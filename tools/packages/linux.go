@@ -39,6 +39,7 @@ func (r *release) linuxPackages(p platform, programs []program, t *texts, notice
 // info returns the metadata of a package. It has no scripts: nothing must be done on
 // installation, and each user enables the user units.
 func (r *release) info(p platform) *nfpm.Info {
+	compression := fmt.Sprintf("gzip:%d", r.level)
 	return &nfpm.Info{
 		Name: "thoughtgate", Arch: p.arch, Platform: p.os,
 		Version: r.number, VersionSchema: "none", Release: "1",
@@ -47,7 +48,8 @@ func (r *release) info(p platform) *nfpm.Info {
 		MTime: r.date, DisableGlobbing: true,
 		Overridables: nfpm.Overridables{
 			Recommends: []string{"python3"}, // for the extension pathguard
-			RPM:        nfpm.RPM{BuildHost: "thoughtgate", Summary: summary, Packager: maintainer},
+			RPM:        nfpm.RPM{BuildHost: "thoughtgate", Summary: summary, Packager: maintainer, Compression: compression},
+			Deb:        nfpm.Deb{Compression: compression},
 		},
 	}
 }

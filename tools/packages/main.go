@@ -74,7 +74,7 @@ type release struct {
 	number string    // version in the form of packages, so that later ones are greater
 	date   time.Time // of the commit, in UTC
 	top    string    // of the repository
-	level  int       // of the compression of archives: tests can't wait for the best
+	level  int       // of the compression of archives and packages: tests can't wait for the best
 
 	built map[platform][]program
 }
