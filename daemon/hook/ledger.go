@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -52,9 +51,45 @@ func digestOf(id string) digest {
 type known struct {
 	mu          sync.Mutex // guards the fields below
 	latest, old map[digest]bool
+	// unmatched counts events without ids, by what they are about, that no use in a transcript was
+	// taken for, and older those before them.
+	unmatched, older map[digest]int
 }
 
-func newKnown() *known { return &known{latest: map[digest]bool{}} }
+func newKnown() *known { return &known{latest: map[digest]bool{}, unmatched: map[digest]int{}} }
+
+// await remembers an event without an id.
+func (k *known) await(about digest) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.unmatched) >= maxJudged {
+		k.unmatched, k.older = map[digest]int{}, k.unmatched
+	}
+	k.unmatched[about]++
+}
+
+// matches reports whether the use d of a transcript is known, or can be the one of an event without
+// an id about the same, which no other use is taken for then.
+func (k *known) matches(d, about digest) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.latest[d] || k.old[d] {
+		return true
+	}
+	for _, of := range []map[digest]int{k.older, k.unmatched} {
+		switch of[about] {
+		case 0:
+			continue
+		case 1:
+			delete(of, about)
+		default:
+			of[about]--
+		}
+		k.insert(d)
+		return true
+	}
+	return false
+}
 
 // add adds d and reports whether it is new.
 func (k *known) add(d digest) bool {
@@ -64,11 +99,20 @@ func (k *known) add(d digest) bool {
 		return false
 	}
 	isNew := !k.old[d]
+	k.insert(d)
+	return isNew
+}
+
+func (k *known) insert(d digest) {
 	if len(k.latest) >= maxJudged {
 		k.latest, k.old = map[digest]bool{}, k.latest
 	}
 	k.latest[d] = true
-	return isNew
+}
+
+// aboutOf stands for what a use in a conversation is about. name is that of the transcript.
+func aboutOf(name string, u agenthook.Use) digest {
+	return digestOf(strings.Join([]string{name, u.Tool, u.Server, u.What}, "\x00"))
 }
 
 // ledger is what an agent has reported to its hooks. It is safe for concurrent use.
@@ -99,17 +143,31 @@ func (l *ledger) note(e *agenthook.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.heard = true
-	if e.Kind == agenthook.Before && e.ID != "" {
+	transcript := l.contract.Transcript.Of(e, l.folder)
+	switch {
+	case e.Kind != agenthook.Before:
+	case e.ID != "":
 		l.full = !add(l.judged, digestOf(e.ID)) || l.full
 		l.kind.add(digestOf(e.ID))
+	case l.contract.Transcript.NoIDs:
+		l.kind.await(aboutOf(l.name(transcript), l.contract.Use(e)))
 	}
 	switch {
-	case e.Transcript == "" || slices.Contains(l.paths, e.Transcript):
-	case len(l.paths) < maxTranscripts && len(e.Transcript) <= maxPath:
-		l.paths = append(l.paths, e.Transcript)
+	case transcript == "" || slices.Contains(l.paths, transcript):
+	case len(l.paths) < maxTranscripts && len(transcript) <= maxPath:
+		l.paths = append(l.paths, transcript)
 	default:
 		l.full = true
 	}
+}
+
+// name returns the path of a transcript below the folder of all, or path if it is not there.
+func (l *ledger) name(path string) string {
+	name, _, err := nameIn(l.folder, path)
+	if err != nil {
+		return path
+	}
+	return name
 }
 
 // add adds d to a set of at most maxJudged, and reports whether it is in it.
@@ -170,6 +228,7 @@ type told struct {
 // read reads a transcript. It leaves out calls of servers that pass the gate.
 func (l *ledger) read(ctx context.Context, path string, governed func(server string) bool) (told, reading, error) {
 	t := told{refused: map[digest]bool{}, ended: map[digest]bool{}}
+	name := l.name(path)
 	r, err := readTranscript(ctx, l.folder, path, func(line []byte) error {
 		found, err := l.contract.Uses(line, l.since)
 		for _, u := range found {
@@ -179,6 +238,7 @@ func (l *ledger) read(ctx context.Context, path string, governed func(server str
 			case u.Ended:
 				add(t.ended, digestOf(u.ID))
 			case u.Tool == agenthook.MCP && governed(u.Server):
+			case l.contract.Transcript.NoIDs && l.kind.matches(digestOf(u.ID), aboutOf(name, u)):
 			case len(t.uses) > maxJudged:
 				return errTooMany
 			default:
@@ -211,13 +271,13 @@ func abridged(uses []agenthook.Use) []agenthook.Use {
 	return uses
 }
 
-// names returns the names of the files that the agent has named as its transcripts.
+// names returns the paths below the folder of what the agent has named as its transcripts.
 func (l *ledger) names() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var names []string
 	for _, path := range l.paths {
-		names = append(names, filepath.Base(path))
+		names = append(names, l.name(path))
 	}
 	return names
 }

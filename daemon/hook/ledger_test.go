@@ -93,6 +93,77 @@ func TestCompare(t *testing.T) {
 	b.want("later", "")
 }
 
+// Events of some agents have no ids. A use in the transcript is then one that was reported if as many
+// were about the same, in the same conversation.
+func TestCompareWithoutIDs(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), ".gemini", "tmp")
+	if err := os.MkdirAll(filepath.Join(folder, "shop", "chats"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	shell := func(id, command string) string {
+		return fmt.Sprintf(`{"timestamp":%q,"type":"gemini","toolCalls":[{"id":%q,"name":"run_shell_command","args":{"command":%q},"status":"success"}]}`+"\n", began.Format(time.RFC3339), id, command)
+	}
+	kind := newKnown()
+	l := newLedger(agenthook.Of("gemini"), folder, began, kind)
+	path := filepath.Join(folder, "shop/chats/session-2026-11-29T13-06-e4fe196b.jsonl")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reports := func(command, transcript string) {
+		l.note(&agenthook.Event{Kind: agenthook.Before, Tool: "run_shell_command", Input: fmt.Appendf(nil, `{"command":%q}`, command), Transcript: transcript})
+	}
+	want := func(want ...string) {
+		t.Helper()
+		calls, problem := l.compare(t.Context(), func(string) bool { return false })
+		var got []string
+		for _, c := range calls {
+			got = append(got, c.What)
+		}
+		if !slices.Equal(got, want) || problem != "" {
+			t.Errorf("calls %q, problem %q; want %q", got, problem, want)
+		}
+	}
+	reports("ls", path)
+	reports("make", path)
+	reports("ls", path)
+	write(shell("1", "ls") + shell("1", "ls") + shell("2", "make") + shell("3", "ls") + shell("4", "ls") + shell("5", "rm -r x"))
+	want("ls", "rm -r x")
+	want()
+	reports("rm -r y", filepath.Join(folder, "other"))
+	write(shell("4", "ls") + shell("6", "rm -r y"))
+	l.paths = l.paths[:1]
+	want("rm -r y")
+
+	reports("late", path)
+	write(shell("7", "late") + shell("8", "late"))
+	silent := newLedger(agenthook.Of("gemini"), folder, began, kind)
+	for _, want := range []int{1, 0} { // one of the two, and that once
+		if got := silent.missed(t.Context(), path, func(string) bool { return false }, true); len(got) != want {
+			t.Errorf("without an agent that runs hooks: %+v, want %d", got, want)
+		}
+	}
+}
+
+// However many events are never found in a transcript, the latest are remembered.
+func TestUnmatchedAreBounded(t *testing.T) {
+	k := newKnown()
+	for i := range 3 * maxJudged {
+		k.await(digestOf(fmt.Sprint(i)))
+	}
+	if n := len(k.unmatched) + len(k.older); n > 2*maxJudged {
+		t.Errorf("%d are remembered", n)
+	}
+	if last := digestOf(fmt.Sprint(3*maxJudged - 1)); !k.matches(digestOf("a"), last) || !k.matches(digestOf("a"), last) || k.matches(digestOf("b"), last) {
+		t.Error("the last is not found once")
+	}
+	if k.matches(digestOf("c"), digestOf("0")) {
+		t.Error("the first is remembered")
+	}
+}
+
 // What the subagents of a conversation did is in files of their own, and found there.
 func TestCompareSubagents(t *testing.T) {
 	const beside = ".claude/projects/p/s/subagents"

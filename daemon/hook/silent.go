@@ -87,7 +87,8 @@ func (r *Registry) scan(s *silent) {
 			return fs.SkipAll
 		}
 		found[path] = true
-		if err != nil || !d.Type().IsRegular() || !strings.HasSuffix(path, ".jsonl") || slices.Contains(names, filepath.Base(path)) {
+		name := strings.TrimPrefix(path, top+"/")
+		if err != nil || !d.Type().IsRegular() || !s.ledger.contract.Transcript.Is(name) || slices.Contains(names, name) {
 			return nil
 		}
 		info, err := d.Info()
@@ -109,8 +110,8 @@ func (r *Registry) scan(s *silent) {
 	r.warn(&gate.Shim{Session: s.ID, Agent: s.Agent}, "", "unjudged", u)
 }
 
-// running reports whether an agent of a kind runs that has run hooks, and returns the names of
-// their transcripts.
+// running reports whether an agent of a kind runs that has run hooks, and returns the paths of
+// their transcripts below their folder.
 func (r *Registry) running(kind string) (any bool, names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

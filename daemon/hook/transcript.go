@@ -155,20 +155,29 @@ func openTranscript(folder, path string) (*os.File, error) {
 
 // within opens folder, and returns the name in it of path, which must be below it.
 func within(folder, path string) (*beneath.Dir, string, error) {
-	// The folder itself may be reached by links of its user's.
-	top, err := filepath.EvalSymlinks(folder)
+	name, top, err := nameIn(folder, path)
 	if err != nil {
 		return nil, "", err
+	}
+	dir, err := beneath.Open(top)
+	return dir, name, err
+}
+
+// nameIn returns the name of path in folder, and where that is: it may be reached by links of its
+// user's.
+func nameIn(folder, path string) (name, top string, err error) {
+	top, err = filepath.EvalSymlinks(folder)
+	if err != nil {
+		return "", "", err
 	}
 	name, below := strings.CutPrefix(path, folder+"/")
 	if !below {
 		name, below = strings.CutPrefix(path, top+"/")
 	}
 	if !below || len(path) > maxPath || !beneath.IsValid(name) {
-		return nil, "", errElsewhere
+		return "", "", errElsewhere
 	}
-	dir, err := beneath.Open(top)
-	return dir, name, err
+	return name, top, nil
 }
 
 // problemOf says why a transcript may have calls that were not found; empty if it can't.

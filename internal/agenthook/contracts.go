@@ -74,7 +74,7 @@ var contracts = []Contract{
 	{
 		Agent: "copilot-cli", Proven: true, Since: "1.0.0", Events: claudeEvents,
 		Hooks: []string{"PreToolUse", "PostToolUse", "SessionStart", "SessionEnd"},
-		Unit:  time.Second, Limit: time.Hour, words: wordsCopilot, form: formBash,
+		Unit:  time.Second, Limit: time.Hour, words: wordsCopilot, form: formBash, Transcript: copilotTranscript,
 		Tools: both(claudeTools, map[string]Tool{ // it reports some of its tools by the names that Claude Code has for them
 			"bash": named(Shell), "powershell": named(Shell), "view": named(Read), "create": named(Write), "edit": named(Write), "str_replace_editor": named(Write),
 			"apply_patch": named(Write, "input", "patch"), "grep": named(Search, "pattern", "query"), "rg": named(Search, "pattern", "query"), "glob": named(Search, "pattern", "query"),
@@ -86,7 +86,7 @@ var contracts = []Contract{
 		Events: map[string]Kind{"BeforeTool": Before, "AfterTool": After, "SessionStart": Start, "SessionEnd": End},
 		Hooks:  []string{"BeforeTool", "AfterTool", "SessionStart", "SessionEnd"},
 		Unit:   time.Millisecond, Limit: time.Hour, words: wordsGemini, form: formGroup,
-		Tools:  geminiTools,
+		Tools: geminiTools, Transcript: geminiTranscript,
 		Unseen: []string{"anything in a folder that Gemini CLI does not trust: it runs no hooks there"},
 	},
 	{
@@ -94,7 +94,7 @@ var contracts = []Contract{
 		Agent: "qwen", Proven: true, Since: "0.24.4", Events: claudeEvents, MCP: "mcp__",
 		Hooks: []string{"PreToolUse", "PostToolUse", "PostToolUseFailure", "SessionStart", "SessionEnd"},
 		Unit:  time.Second, Limit: 50 * time.Second, words: wordsClaude, form: formGroup, fixed: true,
-		Tools: geminiTools,
+		Tools: geminiTools, Transcript: qwenTranscript,
 	},
 	{
 		Agent: "opencode", Proven: true, Since: "1.0.0", Events: claudeEvents,

@@ -47,7 +47,8 @@ func (c *Contract) Read(raw []byte) (*Event, error) {
 		Writer: c.Agent, Name: o.OptionalText(c.nameMember()),
 		Session: cmp.Or(o.OptionalText("session_id"), o.OptionalText("conversation_id"), o.OptionalText("sessionId"), o.OptionalText("trajectory_id")),
 		Cwd:     cmp.Or(o.OptionalText("cwd"), o.OptionalText("working_dir")), Mode: o.OptionalText("permission_mode"),
-		ID: cmp.Or(o.OptionalText("tool_use_id"), o.OptionalText("tool_call_id")), Tool: o.OptionalText("tool_name"),
+		// Qwen Code has both, and only the first in its transcripts.
+		ID: cmp.Or(o.OptionalText("tool_call_id"), o.OptionalText("tool_use_id")), Tool: o.OptionalText("tool_name"),
 		Transcript: o.OptionalText("transcript_path"),
 	}
 	if err := o.Err(); err != nil {

@@ -2,6 +2,7 @@ package agenthook
 
 import (
 	"fmt"
+	"path"
 	"strings"
 	"time"
 
@@ -14,9 +15,32 @@ type Transcript struct {
 	Home     string // folder of the agent, below that of the user
 	Variable string // of the environment, which names another one
 	Folder   string // below Home, with all transcripts: files of one JSON object a line
+	// NoIDs says that events have no ids: a use in a transcript can be the one of an event if both
+	// are about the same.
+	NoIDs bool
 
-	subagents string // folder with the transcripts of a conversation's subagents; empty: not known
-	uses      func(*Contract, rawjson.Object) []Use
+	files        string // pattern of [path.Match] for transcripts below Folder; empty: all that end in .jsonl
+	conversation string // transcript of the conversation @ below Folder, if events don't name it
+	subagents    string // folder with the transcripts of a conversation's subagents; empty: not known
+	uses         func(*Contract, rawjson.Object) []Use
+}
+
+// Is reports whether a file is a transcript. name is its path below Folder.
+func (t *Transcript) Is(name string) bool {
+	if t.files == "" {
+		return strings.HasSuffix(name, ".jsonl")
+	}
+	matches, _ := path.Match(t.files, name) // the pattern is valid
+	return matches
+}
+
+// Of returns the path of the transcript that an event is in, where folder has all. It is empty if
+// that is not known.
+func (t *Transcript) Of(e *Event, folder string) string {
+	if e.Transcript == "" && t.conversation != "" && e.Session != "" {
+		return folder + "/" + strings.ReplaceAll(t.conversation, "@", e.Session)
+	}
+	return e.Transcript
 }
 
 // Below returns the folder with the transcripts of the subagents of the conversation whose
@@ -39,9 +63,17 @@ type Use struct {
 	Refused bool   // of a result: the agent itself has refused the use before it asked its hooks
 }
 
+// Use returns what an event says about the use of a tool.
+func (c *Contract) Use(e *Event) Use { return c.use(e.ID, e.Tool, e.Input) }
+
 var (
 	claudeTranscript = &Transcript{Home: ".claude", Variable: "CLAUDE_CONFIG_DIR", Folder: "projects", subagents: "subagents", uses: claudeUses}
 	codexTranscript  = &Transcript{Home: ".codex", Variable: "CODEX_HOME", Folder: "sessions", uses: codexUses}
+	// Gemini CLI moves the folder that has .gemini. Files in folders below chats are of subagents, and
+	// events of these name the conversation.
+	geminiTranscript  = &Transcript{Variable: "GEMINI_CLI_HOME", Folder: ".gemini/tmp", files: "*/chats/session-*.jsonl", NoIDs: true, uses: geminiUses}
+	qwenTranscript    = &Transcript{Home: ".qwen", Variable: "QWEN_HOME", Folder: "projects", files: "*/chats/*.jsonl", uses: qwenUses}
+	copilotTranscript = &Transcript{Home: ".copilot", Variable: "COPILOT_HOME", Folder: "session-state", files: "*/events.jsonl", conversation: "@/events.jsonl", NoIDs: true, uses: copilotUses}
 )
 
 // Uses returns what a line of the agent's transcript says about uses of tools, unless it says
@@ -105,6 +137,61 @@ func codexUses(c *Contract, line rawjson.Object) []Use {
 		return nil
 	}
 	return []Use{c.use(item.OptionalText("call_id"), name, input)}
+}
+
+// geminiUses reads a message, which is written again with each tool that has been used. An unknown
+// tool is refused before hooks are run, and so is what the user does not want.
+func geminiUses(c *Contract, line rawjson.Object) []Use {
+	if line.OptionalText("type") != "gemini" || !line.Has("toolCalls") {
+		return nil
+	}
+	var uses []Use
+	for _, call := range line.Objects("toolCalls") {
+		u, status := c.use(call.OptionalText("id"), call.OptionalText("name"), call.Get("args")), call.OptionalText("status")
+		if u.Tool == Other {
+			continue
+		}
+		switch status {
+		case "cancelled":
+			uses = append(uses, Use{ID: u.ID, Ended: true, Refused: true})
+		case "success", "error":
+			uses = append(uses, u, Use{ID: u.ID, Ended: true})
+		}
+	}
+	return uses
+}
+
+func qwenUses(c *Contract, line rawjson.Object) []Use {
+	kind := line.OptionalText("type")
+	if kind != "assistant" && kind != "tool_result" || !line.Object("message").Has("parts") {
+		return nil
+	}
+	var uses []Use
+	for _, part := range line.Object("message").Objects("parts") {
+		switch call, result := part.Object("functionCall"), part.Object("functionResponse"); {
+		case kind == "assistant" && part.Has("functionCall"):
+			uses = append(uses, c.use(call.OptionalText("id"), call.OptionalText("name"), call.Get("args")))
+		case kind == "tool_result" && part.Has("functionResponse"):
+			refused := line.Object("toolCallResult").OptionalText("executionStatus") == "not_started"
+			uses = append(uses, Use{ID: result.OptionalText("id"), Ended: true, Refused: refused})
+		}
+	}
+	return uses
+}
+
+// copilotUses leaves out tools that are not known, whose names differ between events and
+// transcripts.
+func copilotUses(c *Contract, line rawjson.Object) []Use {
+	switch line.OptionalText("type") {
+	case "tool.execution_start":
+		data := line.Object("data")
+		if u := c.use(data.OptionalText("toolCallId"), data.OptionalText("toolName"), data.Get("arguments")); u.Tool != Other {
+			return []Use{u}
+		}
+	case "tool.execution_complete":
+		return []Use{{ID: line.Object("data").OptionalText("toolCallId"), Ended: true}}
+	}
+	return nil
 }
 
 // subjects are the arguments that say what a call is about.

@@ -44,6 +44,23 @@ func TestUses(t *testing.T) {
 		"a tool without hooks":   {"codex", codex(`{"type":"function_call","name":"update_plan","arguments":"{}","call_id":"call_5"}`), nil},
 		"an answer":              {"codex", codex(`{"type":"function_call_output","call_id":"call_1","output":"x"}`), []Use{{ID: "call_1", Ended: true}}},
 		"an event":               {"codex", `{` + stamp + `,"type":"event_msg","payload":{"type":"token_count"}}`, nil},
+
+		"a message of gemini":   {"gemini", `{"id":"m",` + stamp + `,"type":"gemini","content":"","toolCalls":[{"id":"r_0","name":"run_shell_command","args":{"command":"ls"},"result":[],"status":"success"}]}`, []Use{{ID: "r_0", Tool: Shell, What: "ls"}, {ID: "r_0", Ended: true}}},
+		"a tool that failed":    {"gemini", `{"id":"m",` + stamp + `,"type":"gemini","toolCalls":[{"id":"w_0","name":"write_file","args":{"file_path":"/x"},"status":"error"}]}`, []Use{{ID: "w_0", Tool: Write, What: "/x"}, {ID: "w_0", Ended: true}}},
+		"what a user cancelled": {"gemini", `{"id":"m",` + stamp + `,"type":"gemini","toolCalls":[{"id":"r_1","name":"run_shell_command","args":{"command":"ls"},"status":"cancelled"}]}`, []Use{{ID: "r_1", Ended: true, Refused: true}}},
+		"a tool that waits":     {"gemini", `{"id":"m",` + stamp + `,"type":"gemini","toolCalls":[{"id":"r_1","name":"run_shell_command","args":{"command":"ls"},"status":"executing"}]}`, nil},
+		"a tool of nobody":      {"gemini", `{"id":"m",` + stamp + `,"type":"gemini","toolCalls":[{"id":"n_0","name":"nonsense","args":{"a":1},"status":"error"}]}`, nil},
+		"a message without any": {"gemini", `{"id":"m",` + stamp + `,"type":"gemini","content":"hello"}`, nil},
+		"a message of a person": {"gemini", `{"id":"m",` + stamp + `,"type":"user","content":[{"functionResponse":{"id":"r_0"}}]}`, nil},
+		"a change of the file":  {"gemini", `{"$set":{"lastUpdated":"2026-03-01T12:00:00.000Z"}}`, nil},
+		"a call of qwen":        {"qwen", `{"uuid":"u",` + stamp + `,"type":"assistant","message":{"role":"model","parts":[{"text":"now"},{"functionCall":{"id":"c0","name":"run_shell_command","args":{"command":"ls"}}}]}}`, []Use{{ID: "c0", Tool: Shell, What: "ls"}}},
+		"its result":            {"qwen", `{"uuid":"u",` + stamp + `,"type":"tool_result","message":{"role":"user","parts":[{"functionResponse":{"id":"c0","name":"run_shell_command"}}]},"toolCallResult":{"executionStatus":"error"}}`, []Use{{ID: "c0", Ended: true}}},
+		"one that never began":  {"qwen", `{"uuid":"u",` + stamp + `,"type":"tool_result","message":{"role":"user","parts":[{"functionResponse":{"id":"c2","name":"nonsense"}}]},"toolCallResult":{"executionStatus":"not_started"}}`, []Use{{ID: "c2", Ended: true, Refused: true}}},
+		"figures of qwen":       {"qwen", `{"uuid":"u",` + stamp + `,"type":"system","subtype":"ui_telemetry","systemPayload":{"uiEvent":{"call_id":"c0"}}}`, nil},
+		"a call of copilot":     {"copilot-cli", `{"type":"tool.execution_start","data":{"toolCallId":"c0","toolName":"bash","arguments":{"command":"ls","description":"x"}},` + stamp + `}`, []Use{{ID: "c0", Tool: Shell, What: "ls"}}},
+		"its end":               {"copilot-cli", `{"type":"tool.execution_complete","data":{"toolCallId":"c0","success":false},` + stamp + `}`, []Use{{ID: "c0", Ended: true}}},
+		"a tool without a name": {"copilot-cli", `{"type":"tool.execution_start","data":{"toolCallId":"c0","toolName":"report_intent","arguments":{}},` + stamp + `}`, nil},
+		"words of copilot":      {"copilot-cli", `{"type":"assistant.message","data":{"toolRequests":[{"toolCallId":"c0"}]},` + stamp + `}`, nil},
 	} {
 		got, err := Of(tt.agent).Uses([]byte(tt.line), since)
 		if err != nil || !slices.Equal(got, tt.want) {
@@ -53,6 +70,29 @@ func TestUses(t *testing.T) {
 	for _, garbage := range []string{``, `{`, `[]`, `{"type":1}`, `{"type":"user","type":"assistant"}`, claude("assistant", `["x"]`), claude("assistant", `[{"type":"tool_use","id":7}]`)} {
 		if got, err := Of("claude-code").Uses([]byte(garbage), since); err == nil {
 			t.Errorf("%s: %+v", garbage, got)
+		}
+	}
+}
+
+// Which files are transcripts, and which one an event is in.
+func TestTranscriptOf(t *testing.T) {
+	for _, tt := range []struct {
+		agent, name string
+		is          bool
+	}{
+		{"claude-code", "p/s.jsonl", true}, {"claude-code", "p/s/subagents/a.jsonl", true}, {"claude-code", "p/s.txt", false},
+		{"gemini", "shop/chats/session-2026-11-29T13-06-e4fe196b.jsonl", true}, {"gemini", "shop/chats/e4fe196b/agent.jsonl", false}, {"gemini", "shop/logs.jsonl", false},
+		{"qwen", "-home-shop/chats/25928.jsonl", true}, {"qwen", "-home-shop/other/25928.jsonl", false},
+		{"copilot-cli", "8663/events.jsonl", true}, {"copilot-cli", "8663/files/events.jsonl", false}, {"copilot-cli", "8663/other.jsonl", false},
+	} {
+		if got := Of(tt.agent).Transcript.Is(tt.name); got != tt.is {
+			t.Errorf("%s: %s is a transcript: %v", tt.agent, tt.name, got)
+		}
+	}
+	for agent, want := range map[string][2]string{"claude-code": {"", "/there"}, "gemini": {"", "/there"}, "copilot-cli": {"/all/s/events.jsonl", "/there"}} {
+		of := Of(agent).Transcript
+		if got := [2]string{of.Of(&Event{Session: "s"}, "/all"), of.Of(&Event{Session: "s", Transcript: "/there"}, "/all")}; got != want {
+			t.Errorf("%s: %q, want %q", agent, got, want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -22,6 +23,8 @@ type toolUser struct {
 	over bool       // all tools were used
 	used int        // uses that have begun
 
+	first int // id of the first use
+
 	meanwhile sync.WaitGroup // for what happens during uses
 }
 
@@ -33,9 +36,12 @@ type toolUse struct {
 	during func() // what happens meanwhile; nil for nothing
 }
 
+// models counts the models. No two of them give their uses the same ids.
+var models atomic.Int64
+
 // newToolUser returns a model that speaks all the protocols that agents speak with models.
 func newToolUser(t *testing.T, uses ...toolUse) *toolUser {
-	m := &toolUser{uses: uses}
+	m := &toolUser{uses: uses, first: int(models.Add(1)) * 1000}
 	m.Server = httptest.NewServer(m)
 	t.Cleanup(m.Close)
 	return m
@@ -45,7 +51,7 @@ func newToolUser(t *testing.T, uses ...toolUse) *toolUser {
 // each result of a tool, and what is answered: to use a tool, or to end.
 var protocols = []struct {
 	address, result string
-	use             func(w io.Writer, n int, tool string, input []byte)
+	use             func(w io.Writer, id int, tool string, input []byte)
 	end             func(w io.Writer)
 }{
 	{"/messages", `"type":"tool_result"`, useByMessages, func(w io.Writer) {
@@ -81,7 +87,7 @@ func (m *toolUser) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if text, ok := m.uses[n].input.(string); ok {
 			input = []byte(text)
 		}
-		p.use(w, n, m.uses[n].name, input)
+		p.use(w, m.first+n, m.uses[n].name, input)
 		return
 	}
 	http.NotFound(w, r)

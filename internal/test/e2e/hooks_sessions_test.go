@@ -165,12 +165,20 @@ func (a hookedAgent) killed(h *fixture) []toolUse {
 }
 
 // silent has the agent run none of its hooks. What it has run is said within 30 seconds of its end,
-// by its transcript.
+// by its transcript. Of a session before, in which it runs them, nothing is said.
 func (a hookedAgent) silent(h *fixture) {
 	h.tgctl("protect", "--yes", "--unproven", a.kind)
+	a.use(h, nil, a.shell("true"), a.write(h.path("work", "denied")), a.shell("true"), toolUse{name: "nonsense", input: map[string]any{"a": 1}})
+	judged := count(h.log(), "call", "", "")
+	if judged < 3 {
+		h.t.Errorf("%d calls are on record, want 3 at least", judged)
+	}
 	a.silence(&a, h)
 	command := "echo hello > " + h.path("work", "silent-ran")
 	a.use(h, nil, a.shell(command), a.shell("true"))
+	if err := h.daemon.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		h.t.Fatal(err)
+	}
 	ended := time.Now()
 	h.read("work/silent-ran")
 	isRecorded := func() bool {
@@ -186,11 +194,10 @@ func (a hookedAgent) silent(h *fixture) {
 	if status := h.tgctl("status"); !inTime || !strings.Contains(status, want) {
 		h.t.Errorf("after the end of %s, which ran without hooks:\n%s", a.program, status)
 	}
-	judged := 0
 	if a.program == "codex" {
 		h.trustHooks()
 		a.use(h, nil, a.shell("true"))
-		judged = 1
+		judged++
 	}
 	if log := h.log(); count(log, "unseen", "", "unjudged") != 1 || count(log, "call", "", "") != judged {
 		h.t.Errorf("on record: %+v", log)

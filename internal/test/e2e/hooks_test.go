@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -67,6 +68,9 @@ var hookedAgents = []hookedAgent{
 		},
 		files: map[string]string{"home/.gemini/settings.json": "{\n  \"security\": {\"auth\": {\"selectedType\": \"gemini-api-key\"}} }"},
 		hooks: "home/.gemini/settings.json",
+		silence: func(_ *hookedAgent, h *fixture) {
+			h.write("work/.gemini/settings.json", `{"hooksConfig": {"enabled": false}}`, 0o600)
+		},
 	},
 	{
 		program: "qwen", args: []string{"--approval-mode", "yolo", "--auth-type", "openai", "--openai-api-key", "k", "--openai-base-url", "@model/v1", "-m", "m", "-p", "hello"},
@@ -78,6 +82,9 @@ var hookedAgents = []hookedAgent{
 		},
 		files: map[string]string{"home/.qwen/settings.json": "{\n  \"telemetry\": {\"enabled\": false} }"},
 		hooks: "home/.qwen/settings.json", limit: 50 * time.Second,
+		silence: func(_ *hookedAgent, h *fixture) {
+			h.write("work/.qwen/settings.json", `{"disableAllHooks": true}`, 0o600)
+		},
 	},
 	{
 		// A person trusts hooks in a dialogue, for which the flag stands here.
@@ -105,6 +112,15 @@ var hookedAgents = []hookedAgent{
 			return toolUse{name: "create", input: map[string]any{"path": path, "file_text": "hello"}}
 		},
 		hooks: "home/.copilot/hooks/thoughtgate.json",
+		silence: func(_ *hookedAgent, h *fixture) {
+			// It heeds no file that turns hooks off. Its entry is gone while the daemon can't restore it.
+			if err := h.daemon.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+				h.t.Fatal(err)
+			}
+			if err := os.Remove(h.path("home/.copilot/hooks/thoughtgate.json")); err != nil {
+				h.t.Fatal(err)
+			}
+		},
 	},
 	{
 		program: "opencode", args: []string{"run", "--model", "x/m", "hello"},
