@@ -316,16 +316,10 @@ func isSearch(p effects.Path) bool {
 	return p.Kind == effects.Pattern && strings.Contains(p.Name, "**")
 }
 
-// isStream reports whether a path is one of the three streams of the program itself. What they lead to
-// stands in the line, or is the agent's.
-func isStream(p effects.Path) bool {
-	return p.Kind == effects.Exact && slices.Contains([]string{"/proc/self/fd/0", "/proc/self/fd/1", "/proc/self/fd/2"}, p.Name)
-}
-
 // touches examines a path that the line reads, writes or deletes. That something of ours may be
 // among the files that a search reads does not name it; the folder that is searched is a path too.
 func (in *inspection) touches(line *shell.Line, p effects.Path, removes, search bool, at where) {
-	if p.Remote != "" || isStream(p) {
+	if p.Remote != "" || effects.IsStream(p) {
 		return
 	}
 	name := p.Name + p.Tail

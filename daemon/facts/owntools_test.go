@@ -183,6 +183,8 @@ var harmless = []ownCall{
 	{"shell", "echo ~/.ssh/id_rsa; [ -f ~/.ssh/id_rsa ] && ssh-add ~/.ssh/id_rsa", "", ""},
 	{"shell", "truncate -s 0 build/out; > build/out; : > new.log", "", ""},
 	{"shell", "printf '' > main.go; cat /dev/null > new.log; echo -n > build/out; echo x > changed.go; printf x > changed.go; printf '' >> changed.go", "", ""},
+	{"shell", "while true; do date; done > changed.go; { printf ''; echo x; } > changed.go; (cat /dev/null; date) > changed.go; if true; then date; fi > changed.go", "", ""},
+	{"shell", "printf '' | tee -a changed.go; echo -n x > changed.go; cat /dev/null main.go > changed.go; printf '%s' \"$X\" > changed.go", "", ""},
 	{"shell", "git diff > p; git apply p; git apply --cached -R p; git show > q; git apply -R r", "", ""},
 	{"shell", "git --exec-path=d status; git init --template d; git init --template=d; git --exec-path=\"$D\" log", "opaque", ""},
 	{"shell", "git init --template=; git clone --template '' x y", "", ""},
