@@ -293,7 +293,7 @@ func TestSecretPlaces(t *testing.T) {
 		"backup.kdbx", "~/.config/gh/hosts.yml", "client_secret_123.json",
 		"~/.bash_history", "~/.zsh_history", "~/.psql_history", "/root/.mysql_history", "~/.python_history", "~/.local/share/fish/fish_history", "tail -50 ~/.bash_history",
 		"~/.gitconfig", "~/.config/git/credentials", "~/.claude.json", "~/.claude/.credentials.json", "~/.codex/auth.json", "~/.gemini/oauth_creds.json", "~/.cursor/mcp.json",
-		"~/Library/Application Support/Claude/claude_desktop_config.json", "~/.config/github-copilot/apps.json", "~/.config/goose/secrets.yaml", "~/.copilot/config.json",
+		"~/Library/Application Support/Claude/claude_desktop_config.json", "~/.config/github-copilot/apps.json", "~/.config/goose/secrets.yaml", "~/.copilot/config.json", "~/.kiro/settings/mcp.json", "~/.config/amp/settings.jsonc", "~/.config/devin/config.json",
 		"~/.ssh.bak/id_rsa.old", "id_rsa.bak", "id_rsa~", ".env.bak", "server.pem.bak", "credentials.json.bak.gz", ".netrc.orig", "prod.tfvars.backup", "kubeconfig.bak", ".pgpass.2", "id_ed25519 copy",
 		"~/.config/sops/age/keys.txt", "age.key", "prod.agekey", "app.jks", "release.keystore", "store.bks", "store.jceks", "AuthKey_X.p8", "/etc/krb5.keytab", "home.ovpn",
 		"kubeconfig", "kubeconfig-prod.yaml", "prod.kubeconfig", "/etc/rancher/k3s/k3s.yaml", "/etc/kubernetes/scheduler.conf", "terraform.tfstate", "terraform.tfstate.backup", "prod.tfvars",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -15,17 +16,36 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/worktree"
 )
 
+// maxFolders is in how many folders it is counted what one command discards. The deadline of all
+// counting holds as well.
+const maxFolders = 16
+
 // git looks at what a command of git discards, or pushes over, wherever it may run.
 func (s *losses) git(d *effects.Deed) {
 	dirs := []string{""}
 	if d.Command >= 0 && d.Command < len(s.line.Commands) {
 		dirs = s.line.Commands[d.Command].Dirs
 	}
-	for _, dir := range dirs {
-		if detail := s.gitIn(dir, d); detail != "" {
-			s.lost(detail)
+	seen := map[string]bool{"": true}
+	for i, dir := range dirs {
+		if i == maxFolders {
+			s.lost(s.inspection.shown(d.Detail) + ": what it discards in other folders was not counted")
 			return
 		}
+		before, extent := *s, maps.Clone(s.inspection.call.Extent)
+		if s.copied != nil {
+			copied := *s.copied
+			before.copied = &copied
+		}
+		detail := s.gitIn(dir, d)
+		if seen[detail] { // nothing, or the same as in another folder of the tree, which counts once
+			parsed := s.parsed
+			*s, s.inspection.call.Extent = before, extent
+			s.parsed = parsed
+			continue
+		}
+		seen[detail] = true
+		s.lost(detail)
 	}
 }
 

@@ -319,7 +319,7 @@ func isSearch(p effects.Path) bool {
 // touches examines a path that the line reads, writes or deletes. That something of ours may be
 // among the files that a search reads does not name it; the folder that is searched is a path too.
 func (in *inspection) touches(line *shell.Line, p effects.Path, removes, search bool, at where) {
-	if p.Remote != "" {
+	if p.Remote != "" || effects.IsStream(p) {
 		return
 	}
 	name := p.Name + p.Tail
@@ -509,12 +509,27 @@ func (in *inspection) incomplete(rest string, at where) {
 var pipeToShell = regexp.MustCompile(`\|\s*(?:sudo\s+)?(?:\S*/)?(?:ba|da|z|k)?sh\b`)
 
 // destroyerIn returns a word of text that names a program that can destroy, or "". find does so only
-// with -delete; what it executes is a word of its own.
+// with -delete; what it executes is a word of its own. So is what git does: the first word after its
+// flags.
 func destroyerIn(text string) string {
 	deletes := strings.Contains(text, "-delete")
-	for word := range wordsOf(text) {
-		if name := path.Base(word); effects.CanDestroy(name) && (deletes || effects.PlainName(name) != "find") {
-			return name
+	words := slices.Collect(wordsOf(text))
+	for i, word := range words {
+		name := path.Base(word)
+		switch effects.PlainName(name) {
+		case "find":
+			if deletes {
+				return name
+			}
+		case "git":
+			command := slices.IndexFunc(words[i+1:], func(w string) bool { return !strings.HasPrefix(w, "-") })
+			if command < 0 || effects.GitCanDestroy(words[i+1+command]) {
+				return name
+			}
+		default:
+			if effects.CanDestroy(name) {
+				return name
+			}
 		}
 	}
 	return ""

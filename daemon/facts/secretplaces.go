@@ -19,7 +19,8 @@ var placeKeywords = []string{".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azu
 	"auth.toml", "tomcat-users",
 	// Keys, state and settings.
 	"age", "keystore", ".bks", ".bcfks", ".jceks", ".p8", ".pvk", "keytab", ".ovpn", "secring", "key.properties", "kubeconfig", "k3s.yaml", "tfstate", "tfvars", "terraformrc",
-	"terraform.rc", "database.yml", "wp-config", "secret", "appsettings.", "local_settings", ".flaskenv", ".dev.vars", "adminsdk"}
+	"terraform.rc", "database.yml", "wp-config", "secret", "appsettings.", "local_settings", ".flaskenv", ".dev.vars", "adminsdk",
+	".kiro", "amp/settings", "devin/config"}
 
 var secretFolders = set(".ssh", ".aws", ".gnupg", ".kube", ".azure", ".password-store", ".1password", ".bitcoin", ".electrum", "keyrings", "keychains",
 	".aliyun", ".oci", ".snowflake", ".supabase", ".wrangler", ".netlify", ".vercel", ".ngrok2", ".stripe", ".fly", "wireguard")
@@ -28,7 +29,7 @@ var secretPaths = []string{"/etc/shadow/", "/etc/shadow-/", "/etc/gshadow/", "/e
 	"/kubernetes.io/serviceaccount/", "/.config/gcloud/", "/ethereum/keystore/", "/.docker/config.json/", "/.config/gh/hosts.yml/",
 	"/.cargo/credentials", "/.gem/credentials", "/.composer/auth.json/", "/microsoft/credentials/",
 	"/.terraform.d/credentials", "/.local/share/opencode/auth.json/", "/.codex/auth.json/", "/.claude/.credentials.json/",
-	"/.config/git/config/", "/.config/git/credentials/", "/.cursor/mcp.json/", "/.config/goose/", "/.config/github-copilot/", "/.copilot/config.json/", "/huggingface/token/",
+	"/.config/git/config/", "/.config/git/credentials/", "/.cursor/mcp.json/", "/.kiro/settings/mcp.json/", "/.config/amp/settings.json", "/.config/devin/config.json/", "/.config/goose/", "/.config/github-copilot/", "/.copilot/config.json/", "/huggingface/token/",
 	"/.continue/config.", "/.dbt/profiles.yml/", "/doctl/config.yaml/", "/glab-cli/config.yml/", "/.config/hub/", "/ngrok/ngrok.yml/", "/.config/stripe/", "/.mc/config.json/",
 	"/networkmanager/system-connections/", "/.bundle/config/", "/.m2/settings", "/pypoetry/auth.toml/", "/sops/age/", "/.config/age/", "/etc/kubernetes/",
 	"/etc/rancher/k3s/k3s.yaml/", "/config/credentials/", "/fish/fish_history/", "/pgcli/history/", "/litecli/history/"}

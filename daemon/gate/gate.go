@@ -95,6 +95,8 @@ type Judgement struct {
 	Loses  *Loss    // what Facts.Of has found that it destroys in a work tree; nil: nothing
 	Extent Extent   // of what Facts.Of has found that it destroys, as far as that depends on what there is
 
+	canary *bool // whether it is a canary; nil: not known yet
+
 	early *[]Fact // facts that were found just before it is judged; nil: they are found then
 
 	policy Policy // what decides; set by rule, as the next three

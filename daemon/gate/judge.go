@@ -365,6 +365,15 @@ func Direction(side wire.Side) string {
 // isCanary reports whether c is a call of `tgctl doctor`: to its own server, or of the command that
 // it gives to an agent's hook.
 func (c *Call) isCanary() bool {
+	if c.canary == nil {
+		is := c.looksForCanary()
+		c.canary = &is
+	}
+	return *c.canary
+}
+
+// looksForCanary is isCanary, which is asked several times about each call, for the first time.
+func (c *Call) looksForCanary() bool {
 	switch {
 	case c.Side != wire.FromAgent:
 		return false

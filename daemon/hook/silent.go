@@ -1,7 +1,6 @@
 package hook
 
 import (
-	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/agenthook"
+	"github.com/thoughtgate/thoughtgated/internal/beneath"
 )
 
 // An agent that runs no hook at all, since its entry is gone or a project turns hooks off, does not
@@ -20,7 +20,7 @@ import (
 const (
 	// scanInterval is the interval at which the folders of transcripts are listed.
 	scanInterval = 10 * time.Second
-	// maxListed is how many files and folders are listed of one folder of transcripts.
+	// maxListed is how many files and folders are listed in a scan of the transcripts of one agent.
 	maxListed = 1 << 16
 )
 
@@ -76,28 +76,25 @@ func (r *Registry) watchSilent() {
 func (r *Registry) scan(s *silent) {
 	running, names := r.running(s.Agent)
 	quiet := time.Now().Add(-r.scanning)
-	listed, found := 0, map[string]bool{}
+	found := map[string]bool{}
 	var calls []agenthook.Use
 	top, err := filepath.EvalSymlinks(s.ledger.folder)
 	if err != nil {
 		return // the agent has none yet
 	}
-	_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error { // what can't be listed is not there
-		if listed++; r.ctx.Err() != nil || listed > maxListed || len(calls) > maxJudged { // the next scan goes on
-			return fs.SkipAll
+	r.list(top, maxListed, func(path string, info beneath.Info) bool {
+		if r.ctx.Err() != nil || len(calls) > maxJudged { // the next scan goes on
+			return false
 		}
 		found[path] = true
-		name := strings.TrimPrefix(path, top+"/")
-		if err != nil || !d.Type().IsRegular() || !s.ledger.contract.Transcript.Is(name) || slices.Contains(names, name) {
-			return nil
+		name, written := strings.TrimPrefix(path, top+"/"), time.Unix(info.Mtime.Unix())
+		if !info.IsRegular() || !s.ledger.contract.Transcript.Is(name) || slices.Contains(names, name) ||
+			written.Before(s.ledger.since) || written.After(quiet) || written.Equal(s.compared[path]) {
+			return true
 		}
-		info, err := d.Info()
-		if err != nil || info.ModTime().Before(s.ledger.since) || info.ModTime().After(quiet) || info.ModTime().Equal(s.compared[path]) {
-			return nil
-		}
-		s.compared[path] = info.ModTime()
+		s.compared[path] = written
 		calls = append(calls, s.ledger.missed(r.ctx, path, s.Covers, running)...)
-		return nil
+		return true
 	})
 	if len(calls) <= maxJudged {
 		maps.DeleteFunc(s.compared, func(path string, _ time.Time) bool { return !found[path] })
@@ -108,6 +105,36 @@ func (r *Registry) scan(s *silent) {
 	u := describe(calls, r.Redact)
 	u.Since = time.Now()
 	r.warn(&gate.Shim{Session: s.ID, Agent: s.Agent}, "", "unjudged", u)
+}
+
+// list calls visit for what is in a folder and in those below it, until visit reports false. Of all
+// names no more than max are read, since there may be more than there is memory or time for. What
+// can't be listed is not there.
+func (r *Registry) list(top string, max int, visit func(path string, info beneath.Info) bool) {
+	for folders := []string{top}; len(folders) > 0 && max > 0 && r.ctx.Err() == nil; folders = folders[1:] {
+		dir, err := beneath.Open(folders[0])
+		if err != nil {
+			continue
+		}
+		names, _, _ := dir.Names(max)
+		max -= len(names)
+		slices.Sort(names)
+		for _, name := range names {
+			info, err := dir.Lstat(name)
+			if err != nil {
+				continue
+			}
+			path := filepath.Join(folders[0], name)
+			if !visit(path, info) {
+				dir.Close()
+				return
+			}
+			if info.IsDir() {
+				folders = append(folders, path)
+			}
+		}
+		dir.Close()
+	}
 }
 
 // running reports whether an agent of a kind runs that has run hooks, and returns the paths of

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/agenthook"
+	"github.com/thoughtgate/thoughtgated/internal/beneath"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
@@ -94,5 +96,33 @@ func TestSilent(t *testing.T) {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		})
+	}
+}
+
+// However many names there are in the folders of transcripts, no more are read than may be, and those of
+// folders below come as well.
+func TestSilentLists(t *testing.T) {
+	top := t.TempDir()
+	if err := os.Mkdir(filepath.Join(top, "z"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 50 {
+		for _, name := range []string{fmt.Sprint(i, ".jsonl"), fmt.Sprint("z/", i, ".jsonl")} {
+			if err := os.WriteFile(filepath.Join(top, name), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	r := New(Options{Recorder: &recorded{}, Logger: slog.New(slog.DiscardHandler), Redact: strings.Clone})
+	defer r.Close()
+	for limit, want := range map[int]int{20: 20, 51: 51, 60: 60, 1000: 101} {
+		seen := map[string]bool{}
+		r.list(top, limit, func(path string, _ beneath.Info) bool {
+			seen[path] = true
+			return true
+		})
+		if len(seen) != want {
+			t.Errorf("at most %d names: %d were read, want %d", limit, len(seen), want)
+		}
 	}
 }

@@ -175,6 +175,39 @@ var adapterTests = []adapterTest{
 		"src/shop/.factory/mcp.json project notes: no [another scope has the name too]",
 	}},
 
+	{agent: "kiro", command: "kiro-cli chat", vars: "REPO_KEY=k", want: []string{
+		"src/shop/.kiro/settings/mcp.json project repo: ./repo",
+		".kiro/settings/mcp.json user repo: repo-mcp ${REPO_KEY} [another scope has the name too]",
+		".kiro/settings/mcp.json user off: o [disabled]",
+		".kiro/settings/mcp.json user cloud:  (a remote server)",
+	}, warnings: []string{"servers that an agent of Kiro has in its own file are not governed: ~/.kiro/agents/mine.json"}},
+	{agent: "amp", command: "amp -x hi", want: []string{
+		"no-administrator/managed-settings.json system set: s (set by an administrator in ~/no-administrator/managed-settings.json)",
+		"src/shop/.amp/settings.json project repo: ./repo",
+		"src/.amp/settings.jsonc project notes: notes-mcp",
+		".config/amp/settings.json user repo: repo-mcp [another scope has the name too]",
+		".config/amp/settings.json user cloud:  (a remote server)",
+	}, warnings: []string{"servers that an administrator set in ~/no-administrator/managed-settings.json are not governed: set"}},
+	{agent: "amp", command: "amp --settings-file ~/other.json", want: []string{
+		"no-administrator/managed-settings.json system set: s (set by an administrator in ~/no-administrator/managed-settings.json)",
+		"src/shop/.amp/settings.json project repo: ./repo",
+		"src/.amp/settings.jsonc project notes: notes-mcp",
+		"other.json user repo: o [another scope has the name too]",
+	}, warnings: []string{"servers that an administrator set in ~/no-administrator/managed-settings.json are not governed: set"}},
+	{agent: "antigravity", command: "agy", want: []string{
+		"src/shop/.agents/mcp_config.json project repo: ./repo",
+		".gemini/config/mcp_config.json user repo: repo-mcp [another scope has the name too]",
+		".gemini/config/mcp_config.json user off: o [disabled]",
+		".gemini/config/mcp_config.json user cloud:  (a remote server)",
+		".gemini/antigravity/mcp_config.json user old: old-mcp",
+	}},
+	{agent: "devin", command: "devin -p hi", want: []string{
+		"src/shop/.devin/config.local.json project repo: ./mine",
+		"src/shop/.devin/config.json project repo: ./repo [another scope has the name too]",
+		".config/devin/mcp_config.json user more: m",
+		".config/devin/config.json user repo: repo-mcp [another scope has the name too]",
+	}},
+
 	// EC-STDIO-023: VS Code uses another key for servers.
 	{agent: "vscode", command: "code", want: slices.Concat(vscodeOpened, vscodeUser), warnings: vscodeOpenedWarnings},
 	{agent: "vscode", command: "code --profile Web", want: slices.Concat(vscodeOpened, []string{
@@ -306,6 +339,16 @@ func TestAdapters(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Servers on the command line can't be governed, so Amp is not started with them.
+func TestAmpTold(t *testing.T) {
+	w := newWorld(t)
+	w.unpack("amp")
+	env := w.env()
+	env.Command = []string{"amp", "--mcp-config", "x.json"}
+	_, err := NewPlan(amp{}, env, w.shim)
+	wantError(t, err, "--mcp-config defines servers on the command line")
 }
 
 // Approvals of a project count if its folder is trusted. If Claude Code only prints an answer,

@@ -107,6 +107,10 @@ var kinds = []kind{
 		Agent: droid{}, commands: "droid", raises: []limit{{"timeoutMs", callMillis, false}},
 		hooks: func(env Env) string { return filepath.Join(droid{}.folder(env), "settings.json") },
 	},
+	{Agent: kiro{}, commands: "kiro-cli"},
+	{Agent: amp{}, commands: "amp"},
+	{Agent: antigravity{}, commands: "agy"},
+	{Agent: devin{}, commands: "devin", hooks: devin{}.userFile},
 	{Agent: custom{}},
 }
 

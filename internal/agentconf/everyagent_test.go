@@ -85,6 +85,8 @@ func TestEverythingOff(t *testing.T) {
 		{"cline", ".cline/data/settings/cline_mcp_settings.json", `{"mcpServers":{"a":{"transport":{"type":"stdio","command":"x"},"disabled":true}}}`},
 		{"crush", "src/shop/crush.json", `{"mcp":{"a":{"type":"stdio","command":"x","disabled":true}}}`},
 		{"droid", ".factory/mcp.json", `{"mcpServers":{"a":{"command":"x","disabled":true}}}`},
+		{"kiro", "src/shop/.kiro/settings/mcp.json", `{"mcpServers":{"a":{"command":"x","disabled":true}}}`},
+		{"antigravity", ".gemini/config/mcp_config.json", `{"mcpServers":{"a":{"command":"x","disabled":true}}}`},
 		{"claude-code", ".claude.json", `{"disabledMcpServers":["a"],"projects":{"~":{"disabledMcpServers":["a"]}},"mcpServers":{"a":{"command":"x"}}}`},
 	} {
 		w := newWorld(t)
@@ -102,7 +104,7 @@ func TestReferencesOfEveryAgent(t *testing.T) {
 	for _, p := range places {
 		var unset string
 		switch p.agent {
-		case "claude-code", "copilot-cli", "qwen", "crush", "droid":
+		case "claude-code", "copilot-cli", "qwen", "crush", "droid", "kiro":
 			unset = "SHELL_STYLE, workspaceFolder, userHome"
 		case "cursor", "vscode", "windsurf":
 			unset = "EDITOR_STYLE, IN_ENV"

@@ -112,6 +112,26 @@ func (f *Found) result() (*Found, error) {
 	return f, nil
 }
 
+// switchable adds files, the weakest first, of which the first count ones are the user's and the
+// others come with a project, and returns the results of Find. An entry with disabled is off.
+func (f *Found) switchable(files []string, count int, how format) (*Found, error) {
+	var order []*Entry // strongest first
+	for i, path := range slices.Backward(files) {
+		scope := scopeUser
+		if i >= count {
+			scope = scopeProject
+		}
+		order = append(order, f.add(path, scope, how)...)
+	}
+	for _, e := range order {
+		if e.node().Member("disabled").IsTrue() {
+			e.Off = Disabled
+		}
+	}
+	shadow(order)
+	return f.result()
+}
+
 func (f *Found) warn(format string, args ...any) {
 	f.Warnings = append(f.Warnings, fmt.Sprintf(format, args...))
 }

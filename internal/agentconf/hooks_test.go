@@ -45,7 +45,7 @@ func (w *world) toolsOnly() Env {
 // by a journal, and from the text and the backup alone.
 func TestHooks(t *testing.T) {
 	for name, text := range hookTexts {
-		for _, agent := range []Agent{claudeCode{}, gemini{}, cursor{}, windsurf{}, goose{}, crush{}, droid{}} {
+		for _, agent := range []Agent{claudeCode{}, gemini{}, cursor{}, windsurf{}, goose{}, crush{}, droid{}, devin{}} {
 			for _, byHand := range []bool{false, true} {
 				t.Run(name+" "+agent.Name(), func(t *testing.T) {
 					w := newWorld(t)

@@ -60,6 +60,16 @@ var places = []place{
 	{"crush", "src/shop/.crush.json", []string{"mcp"}, false},
 	{"droid", ".factory/mcp.json", []string{"mcpServers"}, false},
 	{"droid", "src/shop/.factory/mcp.json", []string{"mcpServers"}, false},
+	{"kiro", ".kiro/settings/mcp.json", []string{"mcpServers"}, false},
+	{"kiro", "src/shop/.kiro/settings/mcp.json", []string{"mcpServers"}, false},
+	{"amp", ".config/amp/settings.json", []string{"amp.mcpServers"}, true},
+	{"amp", "src/.amp/settings.json", []string{"amp.mcpServers"}, true},
+	{"antigravity", ".gemini/config/mcp_config.json", []string{"mcpServers"}, false},
+	{"antigravity", ".gemini/antigravity/mcp_config.json", []string{"mcpServers"}, false},
+	{"antigravity", "src/shop/.agents/mcp_config.json", []string{"mcpServers"}, false},
+	{"devin", ".config/devin/config.json", []string{"mcpServers"}, true},
+	{"devin", ".config/devin/mcp_config.json", []string{"mcpServers"}, true},
+	{"devin", "src/shop/.devin/config.local.json", []string{"mcpServers"}, true},
 	{"cline", ".cline/data/settings/cline_mcp_settings.json", []string{"mcpServers"}, false},
 }
 

@@ -9,7 +9,7 @@ import (
 // Every agent type must be listed as windowed or as not windowed, so that a new one is not
 // forgotten.
 func TestWindowed(t *testing.T) {
-	terminal := strings.Fields("claude-code gemini qwen opencode copilot-cli cline codex goose crush droid custom")
+	terminal := strings.Fields("claude-code gemini qwen opencode copilot-cli cline codex goose crush droid kiro amp antigravity devin custom")
 	for _, name := range Names() {
 		if Windowed(name) == slices.Contains(terminal, name) {
 			t.Errorf("%s: windowed %v", name, Windowed(name))

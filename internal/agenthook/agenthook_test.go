@@ -84,6 +84,12 @@ func TestCallAndInput(t *testing.T) {
 		},
 		{"droid", `{"cwd":"/w","hook_event_name":"PreToolUse","tool_name":"Execute","tool_input":{"command":"ls"}}`, Shell, `{"command":"ls","cwd":"/w"}`, `{}`, `{}`},
 		{"droid", `{"hook_event_name":"PreToolUse","tool_name":"mcp__memory__create_entities","tool_input":{}}`, MCP, `{"server":"memory","tool":"create_entities","arguments":{}}`, `{"arguments":{}}`, `{}`},
+		{
+			"devin", `{"session_id":"s","prompt_id":"p","tool_use_id":"c","hook_event_name":"PreToolUse","tool_name":"exec","tool_input":{"command":"npm install","shell_id":"main"}}`,
+			Shell, `{"command":"npm install","shell_id":"main"}`, `{"command":"ls","shell_id":"main"}`, `{"command":"ls","shell_id":"main"}`,
+		},
+		{"devin", `{"hook_event_name":"PreToolUse","tool_name":"edit","tool_input":{"file_path":"/w/a","old_string":"a"}}`, Write, `{"path":"/w/a","old_string":"a"}`, `{"path":"/a"}`, `{"file_path":"/a"}`},
+		{"devin", `{"hook_event_name":"PreToolUse","tool_name":"mcp__github__create_issue","tool_input":{}}`, MCP, `{"server":"github","tool":"create_issue","arguments":{}}`, `{"arguments":{}}`, `{}`},
 		{"gemini", `{"hook_event_name":"BeforeTool","tool_name":"google_web_search"}`, Search, `{}`, `{}`, `{}`},
 	} {
 		c := Of(test.agent)
@@ -144,6 +150,7 @@ func TestAnswers(t *testing.T) {
 		{"goose", `{"event":"PreToolUse",` + before + `}`, `exit 2: no "x"`, `not possible`, ``},
 		{"crush", `{"event":"PreToolUse",` + before + `}`, `exit 2: no "x"`, `not possible`, ``},
 		{"droid", `{"hook_event_name":"PreToolUse",` + before + `}`, `exit 2: no "x"`, `not possible`, ``},
+		{"devin", `{"hook_event_name":"PreToolUse",` + before + `}`, `exit 2: no "x"`, `not possible`, ``},
 	} {
 		c := Of(test.agent)
 		e, err := c.Read([]byte(test.event))
@@ -209,6 +216,7 @@ func TestEntries(t *testing.T) {
 		"goose":       `{"hooks":[{"type":"command","command":"LINE","timeout":3600,"on_failure":"block"}]}`,
 		"crush":       `{"command":"LINE","timeout":3600}`,
 		"droid":       `{"matcher":"*","hooks":[{"type":"command","command":"LINE","timeout":50}]}`,
+		"devin":       `{"hooks":[{"type":"command","command":"LINE","timeout":50}]}`,
 	} {
 		c := Of(agent)
 		words := []string{"hook", "--socket", "/k", "--session", "i", "--limit", c.Limit.String(), agent}

@@ -152,6 +152,19 @@ var contracts = []Contract{
 		}),
 		Unseen: []string{"anything while there is a ~/.factory/hooks.json: Droid may then read no hooks in its settings"},
 	},
+	{
+		// Its events lack the folder, and it says nothing of how long it waits.
+		Agent: "devin", Events: claudeEvents, MCP: "mcp__",
+		Hooks: []string{"PreToolUse", "PostToolUse", "SessionStart", "SessionEnd"},
+		Unit:  time.Second, Limit: 50 * time.Second, words: wordsPlain, form: formEvery, fixed: true,
+		Tools: map[string]Tool{
+			"exec": named(Shell), "read": named(Read, "file_path", "path"), "notebook_read": named(Read, "notebook_path", "path"),
+			"write": named(Write, "file_path", "path"), "edit": named(Write, "file_path", "path"), "notebook_edit": named(Write, "notebook_path", "path"),
+			"grep": named(Search, "pattern", "query"), "glob": named(Search, "pattern", "query"),
+			"web_fetch": named(Fetch), "webfetch": named(Fetch), "web_search": named(Search), "run_subagent": named(Spawn, "task", "prompt"),
+		},
+		Unseen: []string{"what it does in its cloud", "anything in a workspace of Devin Desktop that is restricted: it runs no hooks there"},
+	},
 }
 
 // gooseTools are the tools of Goose's extension for developers, whose names may have a prefix.

@@ -161,7 +161,7 @@ func (e *evaluator) gitFlags(inv *invocation, aliases map[string]Word) []Word {
 			value = inv.args[i]
 			i++
 		case strings.HasPrefix(v, "--exec-path="):
-			e.gitFile(inv, "--exec-path", literalWord(v[len("--exec-path="):]), aliases)
+			e.gitFile(inv, "--exec-path", newWord(w.Text, dropPrefix(w.parts, len("--exec-path="))), aliases)
 		}
 		switch flag {
 		case "C":
@@ -238,7 +238,10 @@ func (e *evaluator) gitAlias(inv *invocation, name string, body Word, args []Wor
 
 // gitPrograms evaluates the command lines that a command of git is given in its words.
 func (e *evaluator) gitPrograms(inv *invocation, command string, args []Word, aliases map[string]Word) {
-	clones := command == "clone"
+	clones, template := command == "clone", ""
+	if clones || command == "init" {
+		template = " template"
+	}
 	if command == "config" {
 		e.gitConfig(args)
 	}
@@ -253,7 +256,7 @@ func (e *evaluator) gitPrograms(inv *invocation, command string, args []Word, al
 		if len(v) < 2 || v[0] != '-' {
 			continue
 		}
-		texts := gitTexts[command]
+		texts := gitTexts[command] + template
 		if clones {
 			texts += " c config"
 		}
@@ -264,13 +267,14 @@ func (e *evaluator) gitPrograms(inv *invocation, command string, args []Word, al
 			value = newWord(w.Text, dropPrefix(w.parts, len(v)-len(valueIn(v, flag))))
 		case kind == needed && i+1 < len(args):
 			value = args[i+1]
-		case strings.HasPrefix(v, "--template=") && (clones || command == "init"):
-			e.gitFile(inv, "--template", literalWord(v[len("--template="):]), aliases)
-			continue
 		default:
 			if _, address, ok := strings.Cut(v, "="); ok && GitTransport(address) != "" { // archive --remote=
 				e.runText(GitTransport(address), w.From, inv.st, e.inner(inv, "git"), inv)
 			}
+			continue
+		}
+		if flag == "template" {
+			e.gitFile(inv, "--template", value, aliases)
 			continue
 		}
 		if flag == "c" || flag == "config" {

@@ -3,6 +3,8 @@ package shell
 import (
 	"slices"
 	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
 // peel evaluates what inv runs, if it is a program that runs others.
@@ -197,23 +199,121 @@ func (u *unwrapping) flag(flag string, value Word) bool {
 	return false
 }
 
-// splitWords splits the string of env -S.
+// splitWords splits the string of env -S as env does, which is no shell: only quotes, a backslash and
+// ${NAME} mean something. What env would refuse is a word that is not known.
 func splitWords(w Word) []Word {
 	text, ok := w.Literal()
 	if !ok {
 		return []Word{w}
 	}
-	text = strings.NewReplacer(`\\`, `\\`, `\_`, " ", `\f`, " ", `\n`, " ", `\r`, " ", `\t`, " ", `\v`, " ", `\c`, " #").Replace(text)
-	stmts, err := parse(text)
-	if err != nil || len(stmts) != 1 {
+	s := envSplitter{text: text, from: w.From}
+	for !s.refused && s.next() {
+	}
+	if s.refused {
 		return []Word{newWord(w.Text, unknownPart(w.Text, "", w.From))}
 	}
-	e := newEvaluator(&Line{})
-	e.run(text, state{dirs: []string{""}}, frame{src: text, pos: 0, external: true})
-	for _, c := range e.line.Commands {
-		return append([]Word{c.Name}, c.Args...)
+	s.end()
+	return s.words
+}
+
+// envSplitter splits the string of env -S.
+type envSplitter struct {
+	text    string
+	from    []int
+	quote   byte   // that is open, or 0
+	word    []part // of the word that has begun
+	begun   bool
+	words   []Word
+	refused bool
+}
+
+// next takes one character, or an escape or a variable. It reports false at the end.
+func (s *envSplitter) next() bool {
+	if s.text == "" {
+		s.refused = s.quote != 0
+		return false
 	}
-	return nil
+	c := s.text[0]
+	s.text = s.text[1:]
+	switch {
+	case c == '\\':
+		return s.escape()
+	case c == s.quote:
+		s.quote = 0
+	case s.quote == '\'':
+		s.add(c)
+	case c == '$':
+		s.variable()
+	case s.quote != 0:
+		s.add(c)
+	case c == '\'' || c == '"':
+		s.quote, s.begun = c, true
+	case strings.IndexByte(" \t\n\v\f\r", c) >= 0:
+		s.end()
+	case c == '#' && !s.begun:
+		return false // the rest is a comment
+	default:
+		s.add(c)
+	}
+	return true
+}
+
+// escape takes what a backslash makes of the next character. Between single quotes it is an escape
+// only before another one and before such a quote.
+func (s *envSplitter) escape() bool {
+	if s.text == "" {
+		s.refused = true
+		return false
+	}
+	c := s.text[0]
+	if s.quote == '\'' && c != '\\' && c != '\'' {
+		s.add('\\')
+		return true
+	}
+	s.text = s.text[1:]
+	switch i := strings.IndexByte("fnrtv", c); {
+	case i >= 0:
+		s.add("\f\n\r\t\v"[i])
+	case c == '_' && s.quote == 0:
+		s.end()
+	case c == '_':
+		s.add(' ')
+	case c == 'c' && s.quote == 0:
+		return false // the rest is ignored
+	case strings.IndexByte(`"#$'\\`, c) >= 0:
+		s.add(c)
+	default:
+		s.refused = true
+	}
+	return true
+}
+
+// variable takes ${NAME}.
+func (s *envSplitter) variable() {
+	name, rest, closed := strings.Cut(strings.TrimPrefix(s.text, "{"), "}")
+	if !closed || name == s.text || !syntax.ValidName(name) {
+		s.refused = true
+		return
+	}
+	s.text, s.begun = rest, true
+	s.word = append(s.word, unknownPart("${"+name+"}", name, s.from)...)
+}
+
+func (s *envSplitter) add(c byte) {
+	s.begun = true
+	s.word = append(s.word, part{text: string([]byte{c})})
+}
+
+// end ends the word that has begun.
+func (s *envSplitter) end() {
+	if s.begun {
+		var text strings.Builder
+		for _, p := range s.word {
+			text.WriteString(p.text)
+		}
+		s.words = append(s.words, newWord(text.String(), s.word))
+	}
+	s.word, s.begun = nil, false
 }
 
 // operands takes assignments and the operands before the command from rest.

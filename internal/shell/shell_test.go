@@ -184,7 +184,10 @@ func TestParse(t *testing.T) {
 		{`ssh -p 1 h 'rm x'; docker exec -it c rm y; kubectl exec p -c d -- rm z`,
 			`ssh -p 1 h "rm x"; ssh: (ssh h) rm x in [""]; docker exec -it c rm y; docker exec: (docker exec c) rm y in [""]; kubectl exec p -c d -- rm z; kubectl exec: (kubectl exec p) rm z in [""]`},
 		{`git -C a submodule foreach b; env GIT_EDITOR=c git d; git clone 'ext::e f% g'; git-h i`, `git submodule foreach: b in [""]; env: GIT_EDITOR: c; env: git d; git: e "f g"; git clone "ext::e f% g"; git h i`},
-		{`env -S 'cat <(echo a)'; env -S 'echo a > f'; env -S "git config alias.x '!rm y'"`, `env: echo a; env: echo a; env: git config alias.x "!rm y"`},
+		// env is no shell.
+		{`env -S 'cat <(echo a); rm b'; env -S "git config alias.x '!rm y'"`, `env: cat <(echo a); rm b; env: git config alias.x "!rm y"`},
+		{`env -S 'rm -rf "a b"c \_x\_# y'; env -S 'rm a\c b'; env -S 'rm ${HOME}/x "\_\$" '"'it\'s'"`, `env: rm -rf "a bc" x; env: rm a; env: rm ?~/x " $" it's`},
+		{`env -S 'rm "a'`, `env: -; opaque command-name []`}, {`env -S 'rm $(b)'`, `env: -; opaque command-name []`}, {`env -S 'rm \x'`, `env: -; opaque command-name []`},
 		{`env -S 'rm\_-rf\_x'; setarch -R rm x; faketime 1 rm y; tsp rm z`, `env: rm -rf x; setarch: rm x; faketime: rm y; tsp: rm z`},
 		{`nix develop .#a -c rm x; xterm -e 'rm y'; ls | entr -s 'rm z'`, `nix develop: rm x; xterm: rm y; ls; entr: rm z |[2]`},
 		{`printf 'rm x' > f; cat f | sh; cp f g; sh g`, `printf "rm x" >f; cat f; sh: rm x; cp f g; sh g; sh: rm x`},

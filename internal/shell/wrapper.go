@@ -150,6 +150,10 @@ var globals = map[string]string{
 	"podman": "H c",
 }
 
+// GlobalFlags returns the flags with a value that stand before a subcommand of program, without
+// dashes and separated by spaces.
+func GlobalFlags(program string) string { return globals[program] }
+
 // wrapperOf returns the wrapper that inv calls, and what follows its name.
 func wrapperOf(inv *invocation) (w wrapper, label string, args []Word, ok bool) {
 	program := inv.program

@@ -81,13 +81,39 @@ func (k *call) gitRestore() {
 	}
 }
 
-// gitApply adds git apply that takes back what git diff says.
+// gitApply adds git apply that takes back what git diff says, also in a file that the line has written.
 func (k *call) gitApply() {
 	_, reverse := k.flag("R")
 	_, cached := k.flag("cached")
-	if reverse && !cached && slices.ContainsFunc(k.cmd.Stdin, k.listsFiles) {
+	if reverse && !cached && (slices.ContainsFunc(k.cmd.Stdin, k.listsFiles) || k.appliesList()) {
 		k.deed(GitDiscard, k.index, k.detail())
 	}
+}
+
+// appliesList reports whether a patch may be what a command of git before this one has written, which
+// says what is changed.
+func (k *call) appliesList() bool {
+	patches := k.pathsOf(k.operands, k.paths)
+	for _, r := range k.cmd.Redirects {
+		if r.Reads {
+			patches = append(patches, k.paths(k.index, r.Target)...)
+		}
+	}
+	if len(patches) == 0 {
+		return false
+	}
+	for i := range k.index {
+		if !k.listsFiles(i) {
+			continue
+		}
+		written := slices.DeleteFunc(slices.Clone(k.effects.Writes), func(p Path) bool { return p.Command != i })
+		for _, p := range patches {
+			if slices.ContainsFunc(written, func(w Path) bool { return w.Kind != Exact || p.Kind != Exact || w.Name == p.Name }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // gitDiff adds the files that git diff compares without a repository.

@@ -197,13 +197,38 @@ func (a *analysis) redirect(i int, r shell.Redirect) {
 	}
 	if r.Writes && !isStandardDevice(r.Target) {
 		a.write(i, r.Target)
-		if p := a.line.Commands[i].Program; !strings.HasSuffix(r.Op, ">>") && !r.Reads && (p == "" || p == ":" || p == "true") && len(a.line.Commands[i].Dirs) > 0 {
+		if c := &a.line.Commands[i]; !strings.HasSuffix(r.Op, ">>") && !r.Reads && isSilent(c) && len(c.Dirs) > 0 {
 			a.empties(i, r.Target)
 		}
 		if a.fetches(i) {
 			a.downloaded(i, r.Target)
 		}
 	}
+}
+
+// isSilent reports whether a command surely prints nothing, so that a file to which its output goes is
+// empty then. What others print takes the place of what was in the file, as whoever runs them wants.
+func isSilent(c *shell.Command) bool {
+	var words []string
+	for _, w := range c.Args {
+		v, known := w.Literal()
+		if !known {
+			return false
+		}
+		words = append(words, v)
+	}
+	switch c.Program {
+	case "", ":", "true", "false":
+		return true
+	case "printf":
+		return len(words) == 1 && words[0] == "" || len(words) == 2 && words[0] == "--" && words[1] == ""
+	case "echo":
+		return len(words) > 0 && words[0] == "-n" && strings.Join(words[1:], "") == ""
+	case "cat":
+		return len(words) > 0 && !slices.ContainsFunc(words, func(v string) bool { return v != "/dev/null" }) ||
+			len(words) == 0 && slices.ContainsFunc(c.Redirects, func(r shell.Redirect) bool { return r.Op == "<" && r.Target.Value == "/dev/null" })
+	}
+	return false
 }
 
 // variable adds what a variable for one command does.

@@ -3,6 +3,7 @@ package effects
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/shell"
@@ -27,6 +28,12 @@ func isStandardDevice(w shell.Word) bool {
 		return ok
 	}
 	return ok && (strings.HasPrefix(v, "/dev/fd/") || strings.HasPrefix(v, "/dev/pts/") || strings.HasPrefix(v, "/proc/self/fd/"))
+}
+
+// IsStream reports whether a path is one of the three streams of the program that uses it. What they
+// lead to stands in the line, or is given by whoever runs it.
+func IsStream(p Path) bool {
+	return p.Kind == Exact && slices.Contains([]string{"/proc/self/fd/0", "/proc/self/fd/1", "/proc/self/fd/2"}, p.Name)
 }
 
 // environment is where the variables of a process can be read.

@@ -1,8 +1,14 @@
 package effects
 
+import (
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/shell"
+)
+
 var gitPrograms = map[string]*program{
 	"git": {
-		flags: "directory,C= setting,c= git-dir= work-tree= namespace= exec-path? config-env= attr-source= shallow-file= paginate,p no-pager,P bare no-replace-objects literal-pathspecs icase-pathspecs version,v help,h",
+		flags: gitGlobals() + " exec-path? paginate,p no-pager,P bare no-replace-objects literal-pathspecs icase-pathspecs version,v help,h",
 		subs: map[string]*program{
 			"push": {
 				flags: "f,force force-with-lease? force-if-includes mirror d,delete prune all tags follow-tags o,push-option= repo= receive-pack= exec= n,dry-run u,set-upstream q,quiet v,verbose no-verify atomic signed? thin recurse-submodules=",
@@ -68,6 +74,19 @@ var gitPrograms = map[string]*program{
 		},
 	},
 	"glab": {subs: map[string]*program{"repo": {subs: map[string]*program{"delete": destroys}}}},
+}
+
+// gitGlobals returns the flags with a value before git's command, in the form of the tables. Two have
+// names here by which rules know them.
+func gitGlobals() string {
+	var flags []string
+	for name := range strings.FieldsSeq(shell.GlobalFlags("git")) {
+		if named := map[string]string{"C": "directory,C", "c": "setting,c"}[name]; named != "" {
+			name = named
+		}
+		flags = append(flags, name+"=")
+	}
+	return strings.Join(flags, " ")
 }
 
 const gitFetchFlags = "depth= deepen= shallow-since= shallow-exclude= j,jobs= o,server-option= upload-pack= refmap= negotiation-tip= recurse-submodules? filter= a,append all p,prune t,tags n,no-tags f,force k u,update-head-ok q,quiet v,verbose multiple unshallow dry-run"

@@ -131,6 +131,13 @@ func CanDestroy(program string) bool {
 	return programOf(program).canDestroy()
 }
 
+// GitCanDestroy reports whether a command of git can destroy what can't be brought back. One that no
+// table has, such as an alias, can.
+func GitCanDestroy(command string) bool {
+	p, known := gitPrograms["git"].subs[strings.ToLower(command)]
+	return !known || p.also != nil || p.canDestroy()
+}
+
 func (p *program) canDestroy() bool {
 	if p == nil {
 		return false
