@@ -42,7 +42,11 @@ func (x *examination) lookAtPolicy(ctx context.Context) {
 	case source == "":
 		x.addOK("policy", "the built-in default is in force (no configuration file), profile %s", set.GetProfile())
 	default:
-		x.addOK("policy", "%s, %s", source, policy.Summary(set))
+		natively := ""
+		if agents := set.GetNatively(); len(agents) > 0 {
+			natively = "; you are " + string(policy.Natively(agents))
+		}
+		x.addOK("policy", "%s, %s%s", source, policy.Summary(set), natively)
 	}
 }
 

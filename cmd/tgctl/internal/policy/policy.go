@@ -81,6 +81,11 @@ func Summary(set *pb.PolicySet) string {
 		ui.Plural(set.GetRules(), "rule", "rules"), ui.Plural(set.GetPolicies(), "Cedar policy", "Cedar policies"))
 }
 
+// Natively says which agents ask their own users. There must be some.
+func Natively(agents []string) display.Safe {
+	return "asked by the agent itself about its own tools, where it can and nothing stricter is configured: " + anyOf(agents)
+}
+
 // SourceName names the configuration at path.
 func SourceName(path string) display.Safe { return display.Text(cmp.Or(path, "the built-in default")) }
 

@@ -68,6 +68,11 @@ func (a *app) printDetail(set *pb.PolicySet) error {
 			return err
 		}
 	}
+	if agents := set.GetNatively(); len(agents) > 0 {
+		if err := a.PrintLines([]display.Safe{"", Natively(agents)}); err != nil {
+			return err
+		}
+	}
 	return a.printDiffs(set.GetFiles())
 }
 
