@@ -31,7 +31,7 @@ func TestHookAsksNatively(t *testing.T) {
 	}), 0o600)
 
 	model := newToolUser(t, a.deletes(h, "allowed"), a.deletes(h, "refused"))
-	cmd := exec.Command(filepath.Join(h.bin, "claude"), "--allowedTools", "Bash,Write", "--", "hello")
+	cmd := exec.Command(filepath.Join(h.bin, "claude"), "--permission-mode", "default", "--allowedTools", "Bash,Write", "--", "hello")
 	cmd.Env, cmd.Dir = slices.Concat(h.env, offline), h.path("work")
 	for _, word := range a.env {
 		cmd.Env = append(cmd.Env, strings.ReplaceAll(word, "@model", model.URL))
@@ -41,7 +41,7 @@ func TestHookAsksNatively(t *testing.T) {
 	asks := func(n int) func() bool {
 		return func() bool { return count(h.log(), "call", "shell", "forward") == n }
 	}
-	if !eventually(asks(1), agentPatience) || !eventually(s.shows("ThoughtGate asks:"), patience) || !eventually(s.shows("in no commit"), patience) {
+	if !eventually(asks(1), 90*time.Second) || !eventually(s.shows("ThoughtGate asks:"), patience) || !eventually(s.shows("in no commit"), patience) {
 		t.Fatalf("Claude Code does not ask: %q\n%+v", s.out, h.log())
 	}
 	h.wantRuns("allowed", 0)
@@ -49,12 +49,29 @@ func TestHookAsksNatively(t *testing.T) {
 		t.Fatalf("the next call is not asked about: %q", s.out)
 	}
 	h.wantRuns("allowed", 1)
-	time.Sleep(0)
 	if !s.press("\x1b", s.shows("Interrupted")) {
 		t.Errorf("nothing is interrupted: %q", s.out)
 	}
 	h.wantRuns("refused", 0)
 	s.close()
-	t.Logf("%s", s.out)
-	t.Logf("%s", h.tgctl("audit"))
+	var got []string
+	told := func() bool {
+		got = nil
+		for _, l := range h.log() {
+			if l.Kind == "call" || l.Kind == "outcome" {
+				got = append(got, l.Kind+" "+l.Verdict+" "+l.Surface)
+			}
+		}
+		return len(got) == 4
+	}
+	want := []string{"call forward host", "outcome ok host", "call forward host", "outcome unknown host"}
+	if !eventually(told, patience) || !slices.Equal(got, want) {
+		t.Errorf("on record: %q, want %q", got, want)
+	}
+
+	held := a.deletes(h, "held")
+	held.during = func() { h.approve() }
+	a.args = append([]string{"--permission-mode", "default"}, a.args...)
+	a.use(h, nil, held)
+	h.wantRuns("held", 1)
 }

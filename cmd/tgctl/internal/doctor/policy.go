@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/policy"
@@ -44,7 +45,7 @@ func (x *examination) lookAtPolicy(ctx context.Context) {
 	default:
 		natively := ""
 		if agents := set.GetNatively(); len(agents) > 0 {
-			natively = "; you are " + string(policy.Natively(agents))
+			natively = "; " + strings.Join(agents, ", ") + " asks " + string(policy.AsksNatively)
 		}
 		x.addOK("policy", "%s, %s%s", source, policy.Summary(set), natively)
 	}

@@ -81,10 +81,8 @@ func Summary(set *pb.PolicySet) string {
 		ui.Plural(set.GetRules(), "rule", "rules"), ui.Plural(set.GetPolicies(), "Cedar policy", "Cedar policies"))
 }
 
-// Natively says which agents ask their own users. There must be some.
-func Natively(agents []string) display.Safe {
-	return "asked by the agent itself about its own tools, where it can and nothing stricter is configured: " + anyOf(agents)
-}
+// AsksNatively says whom an agent asks that is configured to do it itself.
+const AsksNatively display.Safe = "its own user about its own tools, where it can"
 
 // SourceName names the configuration at path.
 func SourceName(path string) display.Safe { return display.Text(cmp.Or(path, "the built-in default")) }
