@@ -1,7 +1,6 @@
 package agenthook
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -66,7 +65,7 @@ func TestHeadless(t *testing.T) {
 		"claude --permission-prompt-tool mcp__a__b": true,
 	} {
 		if got := slices.ContainsFunc(strings.Fields(line), c.Headless); got != want {
-			t.Error(fmt.Sprintf("%s: headless: %v", line, got))
+			t.Errorf("%s: headless: %v", line, got)
 		}
 	}
 }
