@@ -108,7 +108,7 @@ func isAttended(c *agenthook.Contract, p proc.Process) bool {
 		return false
 	}
 	args, err := proc.Args(p.PID)
-	return err == nil && !slices.ContainsFunc(args, c.Headless)
+	return err == nil && len(args) > 0 && !slices.ContainsFunc(args, c.Headless)
 }
 
 // change returns the agent's answer to a call that was approved with other arguments.
