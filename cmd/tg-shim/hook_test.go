@@ -11,7 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/creack/pty"
+
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -154,6 +157,60 @@ for i in 1 2; do "$0" hook --socket "$1" --limit 2s claude-code <"$2" || exit; d
 	const answer = `(?m)^.*"permissionDecision":"deny".*Waiting for a person \(A-1\). Repeat the same call to learn the outcome. \(c-[0-9a-f]+-%d\)"}}$`
 	if err != nil || !regexp.MustCompile(fmt.Sprintf(answer, 1)).Match(out) || !regexp.MustCompile(fmt.Sprintf(answer, 2)).Match(out) {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// An agent at a terminal that is configured to asks its own user. What it reports is on record as its
+// claim. Another hook that reports the same call, and in which it would ask nobody, denies it.
+func TestHookAsksNatively(t *testing.T) {
+	h := newFixture(t, hookConfiguration+"hooks: {claude-code: {ask: native}}\n")
+	h.StartDaemon()
+	before := claudeEvent("Bash", `{"command":"make"}`)
+	events := map[string]string{
+		"before": before, "again": strings.Replace(before, `"default"`, `"bypassPermissions"`, 1),
+		"after": `{"hook_event_name":"PostToolUse","tool_name":"Bash","tool_input":{},"tool_response":"text","tool_use_id":"t-1"}`,
+	}
+	dir := t.TempDir()
+	for name, text := range events {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const script = `for e in before again; do "$0" hook --socket "$1" --limit 1h claude-code <"$2/$e"; done; "$0" hook --socket "$1" --report claude-code <"$2/after"`
+	cmd := exec.Command("timeout", "60", "sh", "-c", script, rig.Shipped(t, "tg-shim"), h.Socket(), dir)
+	cmd.Env, cmd.Dir = h.Env, h.Path("work")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	terminal, err := pty.Start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	const want = `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"ask","permissionDecisionReason":"ThoughtGate asks: tools/call on server agent needs a person's approval"}}
+{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"Not executed. Another hook was told to have the user asked about it."}}
+`
+	if err := cmd.Wait(); err != nil || out.String() != want {
+		t.Errorf("%v: %s, want %s", err, &out, want)
+	}
+	c, err := client.Dial(t.Context(), client.WithSocket(h.Path("run/thoughtgate/control.sock")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if open, err := c.ListApprovals(t.Context(), true); err != nil || len(open) > 0 {
+		t.Errorf("questions: %v, %v", open, err)
+	}
+	var got []string
+	for r, err := range c.ReadAudit(t.Context(), &pb.AuditQuery{Server: "agent"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec, err := record.Parse(r.GetLine()); err == nil && rec.Surface != "" {
+			got = append(got, string(rec.Kind)+" "+rec.Verdict+" "+rec.Surface+": "+rec.Reason)
+		}
+	}
+	if strings.Join(got, "\n") != "call forward host: claude-code is told to ask its own user: tools/call on server agent needs a person's approval\noutcome ok host: claude-code says that its user allowed it" {
+		t.Errorf("on record: %q", got)
 	}
 }
 

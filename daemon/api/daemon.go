@@ -154,7 +154,7 @@ func setTo(set PolicySet) *pb.PolicySet {
 	return &pb.PolicySet{
 		Source: set.Source, Digest: set.Digest, Profile: string(set.Profile),
 		Rules: uint32(set.Rules), Policies: uint32(set.Policies), By: set.By, Since: momentTo(set.Since),
-		Project: set.Project, Checked: uint32(set.Checked),
+		Natively: set.Natively, Project: set.Project, Checked: uint32(set.Checked),
 		Files: each(set.Files, func(f policy.File) *pb.PolicyFile {
 			return &pb.PolicyFile{Path: f.Path, Digest: f.Digest, Changed: slices.Contains(set.Changed, f.Path)}
 		}),

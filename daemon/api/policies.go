@@ -147,7 +147,7 @@ func explanationTo(a *rehearse.Answer) *pb.Explanation {
 	m := &pb.Explanation{
 		Verdict: a.Verdict, Hidden: a.Hidden, Observed: a.Observed, Forwarded: a.Forwarded, Profile: string(a.Profile),
 		Gate: a.Gate, Rule: a.Rule, Policies: a.Policies, Reason: a.Reason, Set: a.Set,
-		Workflow: a.Workflow, Surfaces: a.Surfaces, Grant: a.Grant, Level: string(a.Level),
+		Workflow: a.Workflow, Surfaces: a.Surfaces, Grant: a.Grant, Level: string(a.Level), Natively: a.Natively,
 		Hooks: a.Hooks, ResultHooks: a.ResultHooks,
 	}
 	if a.Timeout > 0 {

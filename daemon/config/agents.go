@@ -41,6 +41,32 @@ func (c *Config) Program(command []string) []string {
 	return command
 }
 
+// Hook holds the settings of an agent that runs hooks before it uses tools of its own.
+type Hook struct {
+	Place Place   `yaml:"-"`
+	Ask   HookAsk `yaml:"ask" doc:"who asks a person about its own tools: hold (ThoughtGate) | native (the agent asks its own user, where it can and nothing stricter is configured)"`
+}
+
+func (h *Hook) defaults() { h.Ask = HookAskHold }
+
+// NativeAgents returns the types of the agents that may ask their own users, in order.
+func (c *Config) NativeAgents() []string {
+	return slices.DeleteFunc(keysOf(c.Hooks), func(name string) bool { return c.Hooks[name].Ask != HookAskNative })
+}
+
+// hooks checks the agents that run hooks, and that those which are to ask can.
+func (c *checker) hooks() {
+	for _, name := range keysOf(c.Hooks) {
+		h, contract := c.Hooks[name], agenthook.Of(name)
+		switch {
+		case contract == nil:
+			c.found = append(c.found, h.Place.Diagnostic(Error, "", suggestion(name, agenthook.Agents()), "no hooks are known of an agent %q", name))
+		case h.Ask == HookAskNative && len(contract.AskModes) == 0:
+			c.reportError(&h.Ask, "", "remove it: ThoughtGate then asks", "%s can't be told to ask its own user, or its hooks don't say whether there is one", name)
+		}
+	}
+}
+
 var agentName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
 // agents checks the headless agents. The name of an agent is a server id in rules and records:

@@ -35,6 +35,7 @@ func (c *checker) all() {
 	c.workflows()
 	c.paths()
 	c.agents()
+	c.hooks()
 	c.limits()
 	c.sampling()
 	c.metrics()

@@ -123,6 +123,16 @@ func Surfaces() []string { return Surface("").words() }
 // a workflow says who of them may.
 func (s Surface) HasApprovers() bool { return s == SurfaceSlack }
 
+// HookAsk specifies who asks a person about a call of an agent's own tool.
+type HookAsk string
+
+const (
+	HookAskHold   HookAsk = "hold"   // ThoughtGate, as about any other call
+	HookAskNative HookAsk = "native" // the agent asks its own user, where it can
+)
+
+func (HookAsk) words() []string { return []string{"hold", "native"} }
+
 // Sync specifies how safe a record of the audit log is when it counts as recorded.
 type Sync string
 

@@ -69,6 +69,9 @@ limits: {pending_per_server: 2, pending: 4, runs: 8, sessions: 100, pending_byte
 sampling: {provider: "notes/claude:small", when: never, max_iterations: 3, max_tokens: 100, tools: ["notes/*"]}
 metrics: {textfile: ../tg.prom, interval: 1m}
 telemetry: {enabled: true, otlp: {endpoint: "https://c.example", protocol: http/protobuf, headers: {authorization: "Bearer ${TOKEN}"}, header_files: {x-key: keys/otlp}}, sampling: {success_sample_rate: 0.25}, resource: {service.name: "${NAME:-tg}"}}
+hooks:
+  claude-code: {ask: native}
+  codex: {ask: hold}
 agents:
   fixer: {command: [./fixer, acp], protocol: acp, timeout: 1h, env: {MODE: quiet}, pass: API_KEY, servers: {files: {command: [npx, files], env: {A: b}}}, description: mends}
 `
@@ -116,6 +119,7 @@ func TestEverything(t *testing.T) {
 		{c.Telemetry.OTLP.HeaderFiles["x-key"], "keys/otlp"},
 		{c.Telemetry.Resource["service.name"], "tg"},
 		{c.Telemetry.Sampling.SuccessSampleRate, 0.25},
+		{c.NativeAgents(), []string{"claude-code"}},
 		{c.Agents["fixer"].Protocol, ProtocolACP},
 		{c.Agents["fixer"].Timeout, time.Hour},
 		{c.Agents["fixer"].Pass, []string{"API_KEY"}},
@@ -326,6 +330,9 @@ func TestDiagnostics(t *testing.T) {
 		"agent server name":     {"schema: 1\nagents: {a: {command: [a], protocol: acp, servers: {a: {command: [b]}}}}\n", []string{`the agent "a" has a server of the same name`}},
 		"agent command":         {"schema: 1\nagents: {a: {command: [], protocol: acp, servers: {\" b\": {command: [\"\"]}}}}\n", []string{"the command is empty", `invalid server name " b"`, "the command has no program"}},
 		"agent variables":       {"schema: 1\nagents: {a: {command: [a], protocol: acp, env: {A=B: c}, pass: [THOUGHTGATE_SESSION]}}\n", []string{`the variable "A=B" is not allowed here`, "ThoughtGate sets it itself"}},
+		"hooks of whom":         {"schema: 1\nhooks: {claude: {ask: native}}\n", []string{`f.yaml:2:9: error: no hooks are known of an agent "claude"; known are claude-code, codex,`}},
+		"hooks that can't ask":  {"schema: 1\nhooks:\n  codex: {ask: native}\n", []string{"f.yaml:3:16: error: codex can't be told to ask its own user"}},
+		"who asks":              {"schema: 1\nhooks:\n  claude-code: {ask: host}\n", []string{"f.yaml:3:22: error: hooks.claude-code.ask"}},
 		"agent protocol":        {"schema: 1\nagents: {a: {command: [a], protocol: smtp}}\n", []string{"acp"}},
 		"limits":                {"schema: 1\nlimits: {pending: 4}\n", []string{"pending_per_server (16) must not exceed pending (4)"}},
 		"control by escape":     {rule(`{match: "a\x1b", action: deny}`), []string{"contains the unprintable character U+001B"}},

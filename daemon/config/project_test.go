@@ -57,6 +57,7 @@ func TestProjectRefused(t *testing.T) {
 		{"profile: development", `.thoughtgate.yaml:2:1: error: the file may not say "profile": a project's file can only tighten`},
 		{"approval: {a: {destination: {type: local}}}", `may not say "approval"`},
 		{"cedar: {policies: ['*.cedar']}", `may not say "cedar"`},
+		{"hooks: {claude-code: {ask: native}}", `may not say "hooks"`},
 		{"pins: {mode: off}", `may not say "pins"`},
 		{"unknown: {requests: forward}", `may not say "unknown"`},
 		{"limits: {pending: 1}", `may not say "limits"`},

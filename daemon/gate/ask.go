@@ -34,6 +34,9 @@ func (g *Gate) ask(ctx context.Context, c *Call, w weighed, r, known *record.Rec
 	if (known == nil || c.noted) && g.granted(ctx, question, r) {
 		return g.forward(ctx, c, r, ruling.Redact), nil
 	}
+	if c.asksNatively(&ruling, w.facts) {
+		return g.askNatively(ctx, c, &ruling, w.facts, r), nil
+	}
 	held, err := g.Approver.Ask(ctx, question)
 	if err != nil {
 		return g.deny(ctx, c, r, refusedQuestion(ruling, err)), nil

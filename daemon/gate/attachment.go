@@ -47,6 +47,7 @@ type Submission struct {
 	About    uint64 // seq of that call
 
 	Patience time.Duration // how long the agent waits for this answer; 0 if as long as for any other
+	CanAsk   bool          // the agent can be told to ask its own user, and says that there is one
 }
 
 // remembered is the maximum number of calls with a verdict that an attachment keeps, for their
@@ -127,6 +128,7 @@ func (a *Attachment) Close(gone bool) {
 	a.wait.Wait()
 	a.gate.removeOpenCalls(&a.shim, func(*openCall) bool { return true })
 	a.writeLeft(context.Background(), a.idle.rest(), idleLeft)
+	a.recordUnanswered()
 	if gone {
 		a.overAll(OutcomeLost)
 	} else {
@@ -208,7 +210,7 @@ func (a *Attachment) newCall(side wire.Side) *Call {
 func (a *Attachment) call(s Submission) (*Call, error) {
 	c := a.newCall(s.Side)
 	c.Seq, c.ID, c.Received, c.Line, c.Modern, c.Answers = s.Seq, correlation(c.Attachment, s.Seq), time.Now(), s.Line, s.Modern, s.Call
-	c.Patience = cmp.Or(s.Patience, c.Patience)
+	c.Patience, c.CanAsk = cmp.Or(s.Patience, c.Patience), s.CanAsk
 	if s.Envelope != nil {
 		c.Envelope = *s.Envelope
 	} else if err := wire.Read(s.Line, s.Side, &c.Envelope); err != nil {
@@ -308,6 +310,7 @@ func (a *Attachment) Cancel(seq uint64) {
 // settled is what is kept of a call with a final verdict.
 type settled struct {
 	inspect bool     // hooks want its result
+	native  bool     // its agent asks its own user, and has not said what came of it
 	written [32]byte // if inspect: digest of the forwarded line
 	at      time.Time
 	id      string
@@ -323,7 +326,7 @@ func (a *Attachment) settle(c *Call, v Verdict) {
 		a.supply(c)
 		return
 	}
-	kept := settled{inspect: v.Inspect, at: time.Now(), id: c.ID, method: c.Method, subject: c.Subject, profile: c.Profile, trace: c.Trace}
+	kept := settled{inspect: v.Inspect, native: v.Move == Forward && c.native, at: time.Now(), id: c.ID, method: c.Method, subject: c.Subject, profile: c.Profile, trace: c.Trace}
 	if v.Inspect {
 		kept.written = sha256.Sum256(v.Line)
 	}

@@ -73,6 +73,7 @@ type Case struct {
 	Launch     string // hex SHA-256 over the resolved command and its arguments
 	Command    []string
 	Patience   time.Duration // how long the agent waits for an answer; 0 if not known
+	CanAsk     bool          // the agent says that it can ask its own user
 	Limit      Profile       // loosest profile of the session; empty: that of the set in force
 	Claimed    bool          // tg-shim itself named its session: see Shim
 	Profile    Profile       // what tg-shim requested; judge sets it to the profile in force
@@ -110,6 +111,7 @@ type Judgement struct {
 	withheld []string // what was removed from it, and why
 	spliced  bool     // Line is not what was submitted
 	heard    bool     // Facts has observed the server's text in it
+	native   bool     // its agent asks its own user
 	noted    bool     // a previous daemon has recorded that it is forwarded
 }
 
@@ -159,6 +161,7 @@ type Ruling struct {
 	Code     int      // JSON-RPC code of a denial
 	Answer   string   // Forward, Ask: who answers a server's request, AnswerAgent or AnswerProvider; empty: the default
 	Parked   bool     // Deny, and the agent must repeat the call to learn the person's answer
+	Natively []string // Ask: agents that may ask their own users instead; see native.go
 	Undo     bool     // Ask: the files that the call destroys are copied before it is forwarded
 }
 

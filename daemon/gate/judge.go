@@ -57,6 +57,7 @@ type Verdict struct {
 	Line     []byte // Forward: the line to write
 	Replaced bool   // Line is not what was submitted
 	Notice   string // Forward: text for the agent, put before the result's content
+	Question string // Forward: the agent is to ask its own user this; empty: nothing is left to ask
 	Answer   []byte // Deny: the reply to the requester; nil for none
 	Reason   string
 	Approval string
@@ -281,7 +282,7 @@ func (g *Gate) forward(ctx context.Context, c *Call, r *record.Record, redact []
 			return g.unrecorded(c, err)
 		}
 	}
-	if c.Side == wire.FromAgent && !c.carriesAsks() {
+	if c.Side == wire.FromAgent && !c.carriesAsks() && !c.native { // whether a native one runs is not known
 		g.Facts.Forwarded(c)
 	}
 	c.from.retries.answered(c)
@@ -289,7 +290,7 @@ func (g *Gate) forward(ctx context.Context, c *Call, r *record.Record, redact []
 }
 
 func (g *Gate) deny(ctx context.Context, c *Call, r *record.Record, ruling Ruling) Verdict {
-	r.Verdict, r.Gate, r.Rule, r.Policies, r.Reason = "deny", ruling.Gate, ruling.Rule, ruling.Policies, ruling.Reason
+	r.Verdict, r.Gate, r.Rule, r.Policies, r.Reason, r.Surface = "deny", ruling.Gate, ruling.Rule, ruling.Policies, ruling.Reason, ""
 	if err := g.putCall(ctx, c, r, ruling.Redact); err != nil {
 		return g.unrecorded(c, err)
 	}

@@ -47,6 +47,9 @@ func (a *Attachment) RecordOutcome(ctx context.Context, seq uint64, outcome stri
 		t = nil // it ends with the hooks' verdict on the result, which is submitted next
 	} else if ok {
 		d.trace = nil
+	}
+	native := d.native
+	if d.native = false; ok {
 		a.done[seq] = d
 	}
 	late := a.silence.orphans[seq]
@@ -56,6 +59,9 @@ func (a *Attachment) RecordOutcome(ctx context.Context, seq uint64, outcome stri
 	r.Call, r.Verdict = seq, outcome
 	if late {
 		r.Reason = lateAnswer
+	}
+	if native {
+		nativeOutcome(r)
 	}
 	if ok {
 		r.ID, r.Method, r.Tool, r.Profile = d.id, d.method, d.subject, string(d.profile)

@@ -80,6 +80,10 @@ func (a *agent) before(ctx context.Context, e *agenthook.Event, patience time.Du
 		return a.contract.Deny(e, denied.Text), nil
 	case err != nil:
 		return agenthook.Output{}, err
+	case p.Question != "" && !a.canAsk(e): // the question is for another hook that has reported the call
+		return a.contract.Deny(e, "Not executed. Another hook was told to have the user asked about it."), nil
+	case p.Question != "":
+		return a.contract.Ask(e, p.Question), nil
 	case !p.Edited:
 		return a.contract.Pass(e, p.Notice), nil
 	}
@@ -88,6 +92,23 @@ func (a *agent) before(ctx context.Context, e *agenthook.Event, patience time.Du
 		return a.contract.Deny(e, unchanged(err)), nil
 	}
 	return output, nil
+}
+
+// canAsk reports whether the agent can be told to ask its own user about the call in e, as far as it
+// says. The session must be one of its own: a setting for another agent does not count for it.
+func (a *agent) canAsk(e *agenthook.Event) bool {
+	return a.contract.Asks(e) && a.joined.Shim.Agent == a.contract.Agent && a.registry.attended(a.contract, a.process)
+}
+
+// isAttended reports whether an agent runs at a terminal, and not only to print what comes of one
+// prompt: otherwise there is nobody whom it could ask, or a program would answer.
+func isAttended(c *agenthook.Contract, p proc.Process) bool {
+	info, err := proc.Look(p.PID)
+	if err != nil || info.Process != p || info.TTY == "" {
+		return false
+	}
+	args, err := proc.Args(p.PID)
+	return err == nil && len(args) > 0 && !slices.ContainsFunc(args, c.Headless)
 }
 
 // change returns the agent's answer to a call that was approved with other arguments.
@@ -114,7 +135,9 @@ func (a *agent) judge(ctx context.Context, e *agenthook.Event, call *agenthook.C
 	}
 	ctx, done := a.waiting(ctx)
 	defer done()
-	p, err := a.submitter.Judge(ctx, call.Tool, call.Arguments, patience, func(gate.Verdict) {})
+	p, err := a.submitter.Judge(ctx, submit.Call{
+		Tool: call.Tool, Arguments: call.Arguments, Patience: patience, CanAsk: a.canAsk(e),
+	}, func(gate.Verdict) {})
 	if err != nil {
 		return nil, err
 	}

@@ -69,6 +69,7 @@ type Registry struct {
 	wait     sync.WaitGroup // for the goroutines of agents
 	flights  flights
 	arrivals arrivals
+	attended func(*agenthook.Contract, proc.Process) bool // see isAttended
 
 	mu     sync.Mutex // guards the fields below
 	agents map[key]*agent
@@ -87,7 +88,7 @@ type key struct {
 func New(o Options) *Registry {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	r := &Registry{
-		Options: o, began: time.Now(), settling: 2 * time.Second, scanning: scanInterval, kinds: map[string]*known{}, ctx: ctx, cancel: cancel, agents: map[key]*agent{},
+		Options: o, began: time.Now(), settling: 2 * time.Second, scanning: scanInterval, kinds: map[string]*known{}, attended: isAttended, ctx: ctx, cancel: cancel, agents: map[key]*agent{},
 		flights: flights{all: map[flightKey][]*flight{}, judging: map[*agent]int{}},
 	}
 	for _, kind := range agenthook.Agents() {

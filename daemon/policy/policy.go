@@ -83,6 +83,7 @@ type workflowRef struct {
 	redact   []string
 	surfaces []string
 	level    gate.Level
+	natively []string // agents that may ask their own users instead
 	digest   [32]byte // of all its settings
 }
 
@@ -97,6 +98,9 @@ func (l *loader) workflow(name string) *workflowRef {
 	said.Place = config.Place{}
 	a.digest = sha256.Sum256(fmt.Appendf(nil, "%q %#v", name, said))
 	a.surfaces = words(w.Surfaces)
+	if w.Destination.Type == config.DestinationLocal && l.cfg.Place(&w.Surfaces).Line == 0 {
+		a.natively = l.cfg.NativeAgents()
+	}
 	return a
 }
 

@@ -268,6 +268,9 @@ func (s *Set) apply(r *rule, sub *subject, name string, c *gate.Call, facts []ga
 	if ruling.Move == gate.Ask {
 		ruling.Undo = r.Rule != nil && r.Undo
 		ruling.Level = strictestLevel(ruling.Level, found.permits)
+		if slices.ContainsFunc(found.permits, func(p *policy) bool { return p.ask != nil && p.ask.natively == nil }) {
+			ruling.Natively = nil // somebody else is to approve it, too
+		}
 	}
 	return ruling, nil
 }
@@ -307,6 +310,7 @@ func setQuestion(ruling *gate.Ruling, a *workflowRef, reason string) {
 func (a *workflowRef) fill(ruling *gate.Ruling) {
 	ruling.Workflow, ruling.Timeout, ruling.Validity = a.workflow, a.timeout, a.validity
 	ruling.Surfaces, ruling.Basis.Workflow, ruling.Level = a.surfaces, a.digest, a.level
+	ruling.Natively = a.natively
 }
 
 // Whom implements gate.Policy. It sets the workflow of the defaults.

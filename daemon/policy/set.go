@@ -208,13 +208,14 @@ type Description struct {
 	Rules    int
 	Policies int
 	Files    []File
+	Natively []string // agents that may ask their own users
 }
 
 // Describe returns a summary of the set.
 func (s *Set) Describe() Description {
 	return Description{
 		Source: s.cfg.Path, Digest: s.digest, Profile: s.Profile(),
-		Rules: len(s.rules), Policies: len(s.policies), Files: s.Files(),
+		Rules: len(s.rules), Policies: len(s.policies), Files: s.Files(), Natively: s.cfg.NativeAgents(),
 	}
 }
 

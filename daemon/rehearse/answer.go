@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
@@ -30,6 +31,7 @@ type Answer struct {
 	Timeout  time.Duration
 	Surfaces []string
 	Level    gate.Level
+	Natively bool // the agent asks its own user, if it can
 	// Hooks are the extensions that would see the call first, and ResultHooks those that would see
 	// the result.
 	Hooks, ResultHooks []string
@@ -135,6 +137,7 @@ func (a *Answer) asking(l *Line, seen sighting) {
 		r = seen.judged.ruling
 	}
 	a.Workflow, a.Timeout, a.Surfaces, a.Level = r.Workflow, r.Timeout, r.Surfaces, r.Level
+	a.Natively = l.Server == agenthook.Server && r.MayAskNatively(l.Agent, a.Facts)
 	a.Grant = grant(l, a.Facts)
 }
 

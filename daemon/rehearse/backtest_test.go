@@ -127,7 +127,8 @@ tighter x rm: forward (older) to deny ("rm*" (thoughtgate.yaml:6)), 1 from 4 to 
 			onRecord(record.Record{Attachment: "a", Call: 7, Tool: "ls", Verdict: "deny", Gate: "ask", Approval: "A-1"}),
 			onRecord(record.Record{Attachment: "a", Call: 8, Tool: "send", Verdict: "forward", Gate: "ask", Approval: "A-2"}),
 			onRecord(record.Record{Attachment: "a", Call: 9, Tool: "send", Verdict: "deny", Gate: "ask"}),
-		}, "looser x ls: ask (rule) to forward (defaults.action (thoughtgate.yaml:4)), 1 from 1 to 1\n3: 2 same, 0 tighter, 1 looser, 0 unknown"},
+			onRecord(record.Record{Attachment: "a", Call: 10, Tool: "send", Verdict: "forward", Gate: "ask", Surface: "host"}),
+		}, "looser x ls: ask (rule) to forward (defaults.action (thoughtgate.yaml:4)), 1 from 1 to 1\n4: 3 same, 0 tighter, 1 looser, 0 unknown"},
 		{"development is not the verdict", []*rehearse.Recorded{
 			onRecord(record.Record{Tool: "rm", Verdict: "forward", Would: "WOULD_BLOCK", Gate: "rule", Profile: "development"}),
 			onRecord(record.Record{Tool: "send", Verdict: "forward", Would: "WOULD_ASK", Gate: "rule", Profile: "development"}),

@@ -130,6 +130,24 @@ func TestJudge(t *testing.T) {
 }
 
 // Concurrent stages don't see each other's records, which the gate reuses.
+// An answer says whether the agent would ask its own user, which it is never asked here whether it can.
+func TestNatively(t *testing.T) {
+	s := stage(t, set(t, "schema: 1\nhooks: {claude-code: {ask: native}}\ngovernance: {rules: [{match: '*', action: approve}]}\n", ""), finder(), nil)
+	for _, tt := range []struct {
+		line rehearse.Line
+		want bool
+	}{
+		{rehearse.Line{Server: "agent", Subject: "shell", Agent: "claude-code", Arguments: []byte(`{"command":"make"}`)}, true},
+		{rehearse.Line{Server: "agent", Subject: "shell", Agent: "codex", Arguments: []byte(`{"command":"make"}`)}, false},
+		{rehearse.Line{Server: "agent", Subject: "shell", Agent: "claude-code", Assume: []string{"ours"}}, false},
+		{rehearse.Line{Server: "files", Subject: "shell", Agent: "claude-code"}, false},
+	} {
+		if a, err := s.Judge(t.Context(), tt.line, false); err != nil || a.Verdict != "ask" || a.Natively != tt.want {
+			t.Errorf("%+v: %+v, %v", tt.line, a, err)
+		}
+	}
+}
+
 func TestStagesAtOnce(t *testing.T) {
 	p, f := set(t, yaml, cedar), finder()
 	var wait sync.WaitGroup

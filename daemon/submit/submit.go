@@ -79,11 +79,20 @@ func (s *Submitter) leave(seq uint64) {
 	delete(s.waiting, seq)
 }
 
+// Call is a call to be judged.
+type Call struct {
+	Tool      string
+	Arguments []byte        // raw JSON object
+	Patience  time.Duration // how long the agent waits; 0 if as the attachment has it
+	CanAsk    bool          // the agent can be told to ask its own user
+}
+
 // Permitted is a call that was forwarded.
 type Permitted struct {
 	Arguments rawjson.Object // to be used: a person may have edited them
 	Edited    bool
 	Notice    string // for the agent's model; may be empty
+	Question  string // the agent is to ask its own user this before the call; empty: nothing is left to ask
 
 	seq     uint64
 	line    []byte // the call as it was approved
@@ -93,17 +102,17 @@ type Permitted struct {
 // Judge submits a call of the tool and waits for its verdict, for which a person may be asked.
 // held is called with each verdict that says that the call waits. A denial is a *DeniedError. If
 // ctx ends first, the error is its cause, and the call and its question are withdrawn unless that
-// is [gate.ErrNotRunning]. patience is how long the agent waits; 0 if as the attachment has it.
-func (s *Submitter) Judge(ctx context.Context, tool string, arguments []byte, patience time.Duration, held func(gate.Verdict)) (*Permitted, error) {
+// is [gate.ErrNotRunning].
+func (s *Submitter) Judge(ctx context.Context, call Call, held func(gate.Verdict)) (*Permitted, error) {
 	attachment := s.attachment.Load()
 	if attachment == nil {
 		return nil, ErrNotOpen
 	}
 	seq, verdicts := s.enter()
 	defer s.leave(seq)
-	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":`, seq, tool)
-	line = append(append(line, arguments...), "}}"...)
-	attachment.Submit(gate.Submission{Seq: seq, Side: wire.FromAgent, Line: line, Patience: patience})
+	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":`, seq, call.Tool)
+	line = append(append(line, call.Arguments...), "}}"...)
+	attachment.Submit(gate.Submission{Seq: seq, Side: wire.FromAgent, Line: line, Patience: call.Patience, CanAsk: call.CanAsk})
 	v, err := final(ctx, attachment, seq, verdicts, held)
 	if err != nil {
 		return nil, err
@@ -137,7 +146,7 @@ func final(ctx context.Context, attachment *gate.Attachment, seq uint64, verdict
 func permitted(attachment *gate.Attachment, v gate.Verdict) (*Permitted, error) {
 	var e wire.Envelope
 	err := wire.Read(v.Line, wire.FromAgent, &e)
-	p := &Permitted{seq: v.Seq, Edited: v.Replaced, Notice: v.Notice, line: v.Line, inspect: v.Inspect}
+	p := &Permitted{seq: v.Seq, Edited: v.Replaced, Notice: v.Notice, Question: v.Question, line: v.Line, inspect: v.Inspect}
 	if err == nil {
 		p.Arguments = rawjson.Read(e.Arguments.Of(v.Line))
 		err = p.Arguments.Err()

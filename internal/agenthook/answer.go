@@ -1,6 +1,11 @@
 package agenthook
 
-import "github.com/thoughtgate/thoughtgated/internal/wire"
+import (
+	"slices"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
 
 // Output is what a hook prints and exits with.
 type Output struct {
@@ -56,6 +61,31 @@ func (c *Contract) Deny(e *Event, reason string) Output {
 		return object("permission", text("deny"), "user_message", text(reason), "agent_message", text(reason))
 	}
 	return Refuse(reason)
+}
+
+// Asks reports whether the agent says in an event that it would ask its own user about the call if
+// it were told to. Of a call of a subagent, which may run where nobody is asked, it is not known.
+func (c *Contract) Asks(e *Event) bool {
+	return e.Kind == Before && e.foreign == nil && !e.Subagent && e.ID != "" && slices.Contains(c.AskModes, e.Mode)
+}
+
+// headless are the options of Claude Code with which it asks nobody, or has a program answer.
+var headless = []string{"--print", "--output-format", "--input-format", "--permission-prompt-tool", "--sdk-url"}
+
+// Headless reports whether an argument of the agent's command line says that it runs where it may
+// have nobody to ask. It must be such an agent as AskModes says of.
+func (c *Contract) Headless(arg string) bool {
+	name, _, _ := strings.Cut(arg, "=")
+	if len(name) > 1 && name[0] == '-' && name[1] != '-' {
+		return strings.ContainsRune(name, 'p') // in a group of short options, too
+	}
+	return slices.Contains(headless, name)
+}
+
+// Ask returns the output that has the agent ask its own user about the call. It may only be given if
+// [Contract.Asks].
+func (c *Contract) Ask(e *Event, question string) Output {
+	return object("hookSpecificOutput", members("hookEventName", text(e.Name), "permissionDecision", text("ask"), "permissionDecisionReason", text(question)))
 }
 
 // Change returns the output that has the agent go on with another input. It reports false if the

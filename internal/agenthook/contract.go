@@ -12,19 +12,20 @@ import "time"
 
 // Contract is how one agent calls hooks.
 type Contract struct {
-	Agent  string // its type
-	Since  string // first version that takes such entries; empty: not known
-	Proven bool   // a real agent was seen to obey a hook that denies, and to go on after one that passes
-	Events map[string]Kind
-	Hooks  []string        // events that entries are written for
-	Tools  map[string]Tool // by the agent's name
-	MCP    string          // what the names of tools of MCP servers begin with; empty: they have a context instead
-	ReadBy []string        // agents that run this one's entries as well
-	Unit   time.Duration   // of the timeout in an entry; 0: an entry has none
-	Limit  time.Duration   // how long the agent is made to wait for an answer
-	Notice bool            // its model can be told something without denying the call
-	Blocks bool            // a hook that fails or is late can be made to deny
-	Unseen []string        // what the agent does without asking hooks
+	Agent    string // its type
+	Since    string // first version that takes such entries; empty: not known
+	Proven   bool   // a real agent was seen to obey a hook that denies, and to go on after one that passes
+	Events   map[string]Kind
+	Hooks    []string        // events that entries are written for
+	Tools    map[string]Tool // by the agent's name
+	MCP      string          // what the names of tools of MCP servers begin with; empty: they have a context instead
+	ReadBy   []string        // agents that run this one's entries as well
+	Unit     time.Duration   // of the timeout in an entry; 0: an entry has none
+	Limit    time.Duration   // how long the agent is made to wait for an answer
+	Notice   bool            // its model can be told something without denying the call
+	Blocks   bool            // a hook that fails or is late can be made to deny
+	Unseen   []string        // what the agent does without asking hooks
+	AskModes []string        // permission modes in which it asks its own user if it is told to; empty: it can't be told, or does not say its mode
 
 	Transcript *Transcript // where the agent writes down what it does; nil if that is not known
 

@@ -40,7 +40,7 @@ var contracts = []Contract{
 		Agent: "claude-code", Proven: true, Since: "2.1.139", Events: claudeEvents, MCP: "mcp__", ReadBy: []string{"cursor"},
 		Hooks: []string{"PreToolUse", "PostToolUse", "PostToolUseFailure", "SessionStart", "SessionEnd"},
 		Unit:  time.Second, Limit: time.Hour, Notice: true, Blocks: true, words: wordsClaude, form: formDirect,
-		Tools: claudeTools, Transcript: claudeTranscript,
+		Tools: claudeTools, Transcript: claudeTranscript, AskModes: []string{"default", "acceptEdits", "plan"},
 		Unseen: []string{"files that a prompt names with @"},
 	},
 	{

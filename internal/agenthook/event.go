@@ -22,17 +22,18 @@ const (
 
 // Event is what an agent reported to its hook. All of it is the agent's claim.
 type Event struct {
-	Kind    Kind
-	Name    string // the agent's name of the event
-	Writer  string // agent that has run the hook: that of the contract, or one that reads its entries as well
-	ID      string // of the call, the same before and after it; empty if the agent gives none
-	Session string // the agent's id of its conversation; may be empty
-	Cwd     string // may be empty
-	Mode    string // permission mode of the agent; may be empty
-	Tool    string // the agent's name of the tool
-	Input   []byte // raw JSON object
-	Result  []byte // raw JSON; nil if there is none
-	Failed  bool   // After: the tool has failed
+	Kind     Kind
+	Name     string // the agent's name of the event
+	Writer   string // agent that has run the hook: that of the contract, or one that reads its entries as well
+	ID       string // of the call, the same before and after it; empty if the agent gives none
+	Session  string // the agent's id of its conversation; may be empty
+	Cwd      string // may be empty
+	Mode     string // permission mode of the agent; may be empty
+	Subagent bool   // a subagent makes the call
+	Tool     string // the agent's name of the tool
+	Input    []byte // raw JSON object
+	Result   []byte // raw JSON; nil if there is none
+	Failed   bool   // After: the tool has failed
 
 	Transcript string // path of the agent's own account of the conversation; may be empty
 
@@ -49,7 +50,7 @@ func (c *Contract) Read(raw []byte) (*Event, error) {
 		Cwd:     cmp.Or(o.OptionalText("cwd"), o.OptionalText("working_dir")), Mode: o.OptionalText("permission_mode"),
 		// Qwen Code has both, and only the first in its transcripts.
 		ID: cmp.Or(o.OptionalText("tool_call_id"), o.OptionalText("tool_use_id")), Tool: o.OptionalText("tool_name"),
-		Transcript: o.OptionalText("transcript_path"),
+		Transcript: o.OptionalText("transcript_path"), Subagent: o.Has("agent_id"),
 	}
 	if err := o.Err(); err != nil {
 		return nil, fmt.Errorf("read the event: %w", err)

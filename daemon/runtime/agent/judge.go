@@ -16,7 +16,7 @@ func (o *run) judged(ctx context.Context, tool string, arguments []byte) (*submi
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(o.requests, func() { cancel(context.Cause(o.requests)) })()
-	p, err := o.submitter.Judge(ctx, tool, arguments, 0, func(v gate.Verdict) {
+	p, err := o.submitter.Judge(ctx, submit.Call{Tool: tool, Arguments: arguments}, func(v gate.Verdict) {
 		if v.Approval != "" { // otherwise extensions are asked, and nobody has to act
 			o.sendEvent(Event{Kind: KindHeld, Tool: tool, Approval: v.Approval, Text: v.Reason})
 		}

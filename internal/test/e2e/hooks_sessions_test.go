@@ -210,24 +210,43 @@ func (h *fixture) trustHooks() {
 	h.write("home/.codex/config.toml", fmt.Sprintf("model_provider = \"x\"\n[model_providers.x]\nname = \"x\"\nbase_url = \"http://127.0.0.1:9/v1\"\nwire_api = \"responses\"\n"+
 		"[projects.%q]\ntrust_level = \"trusted\"\n", h.path("work")), 0o600)
 	cmd := exec.Command(filepath.Join(h.bin, "codex"))
-	cmd.Env, cmd.Dir = slices.Concat(h.env, offline, []string{"TERM=xterm-256color"}), h.path("work")
-	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 120})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	cmd.Env, cmd.Dir = slices.Concat(h.env, offline), h.path("work")
+	s := h.onScreen(cmd)
 	defer func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-		terminal.Close()
+		s.close()
 		for _, pid := range h.pids() { // it has started a daemon of its own
 			if strings.Contains(commandLine(pid), "codex app-server") {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}
 		}
 	}()
-	screen := &watched{}
+	if !eventually(s.shows("Trust all and continue"), patience) || !s.press("2", s.shows("› 2. Trust all")) {
+		h.t.Fatalf("Codex does not offer to trust the hooks: %q", s.out)
+	}
+	if !s.press("\r", func() bool { return strings.Count(h.read("home/.codex/config.toml"), "trusted_hash") == 3 }) {
+		h.t.Fatalf("the hooks are not trusted: %s\n%q", h.read("home/.codex/config.toml"), s.out)
+	}
+}
+
+// screen is a terminal with a program on it.
+type screen struct {
+	cmd      *exec.Cmd
+	terminal *os.File
+	out      *watched
+}
+
+// onScreen starts a program on a terminal of its own, which answers what programs ask of it. close
+// must be called.
+func (h *fixture) onScreen(cmd *exec.Cmd) *screen {
+	h.t.Helper()
+	cmd.Env = append(cmd.Env, "TERM=xterm-256color")
+	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 120})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	s := &screen{cmd, terminal, &watched{}}
 	go func() {
-		// What it asks of the terminal: where the cursor is, its colours, and what it is.
+		// Where the cursor is, its colours, and what it is.
 		answers := strings.NewReplacer("\x1b[6n", "\x1b[1;1R", "\x1b]10;?", "\x1b]10;rgb:ff/ff/ff\x1b\\", "\x1b]11;?", "\x1b]11;rgb:0/0/0\x1b\\", "\x1b[c", "\x1b[?62;c", "\x1b[?u", "\x1b[?0u")
 		asked := regexp.MustCompile(`\x1b(\[6n|\]1[01];\?|\[c|\[\?u)`)
 		for part := make([]byte, 64<<10); ; {
@@ -235,37 +254,41 @@ func (h *fixture) trustHooks() {
 			if err != nil {
 				return
 			}
-			_, _ = screen.Write(part[:n])
+			_, _ = s.out.Write(part[:n])
 			for _, question := range asked.FindAllString(string(part[:n]), -1) {
 				_, _ = io.WriteString(terminal, answers.Replace(question))
 			}
 		}
 	}()
-	// press presses a key each second until something has happened: Codex may not read yet what it shows
-	// that it waits for.
-	press := func(key string, happened func() bool) bool {
-		var last time.Time
-		return eventually(func() bool {
-			if happened() {
-				return true
-			}
-			if time.Since(last) > time.Second {
-				last = time.Now()
-				_, _ = io.WriteString(terminal, key)
-			}
-			return false
-		}, patience)
-	}
-	shows := func(text string) func() bool {
-		words := regexp.MustCompile(strings.ReplaceAll(regexp.QuoteMeta(text), " ", `(\x1b\[[0-9;]*[A-Za-z]|\s)+`))
-		return func() bool { return words.MatchString(screen.String()) }
-	}
-	if !eventually(shows("Trust all and continue"), patience) || !press("2", shows("› 2. Trust all")) {
-		h.t.Fatalf("Codex does not offer to trust the hooks: %q", screen)
-	}
-	if !press("\r", func() bool { return strings.Count(h.read("home/.codex/config.toml"), "trusted_hash") == 3 }) {
-		h.t.Fatalf("the hooks are not trusted: %s\n%q", h.read("home/.codex/config.toml"), screen)
-	}
+	return s
+}
+
+func (s *screen) close() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait() // it was killed
+	s.terminal.Close()
+}
+
+// press presses a key each second until something has happened: a program may not read yet what it
+// shows that it waits for.
+func (s *screen) press(key string, happened func() bool) bool {
+	var last time.Time
+	return eventually(func() bool {
+		if happened() {
+			return true
+		}
+		if time.Since(last) > time.Second {
+			last = time.Now()
+			_, _ = io.WriteString(s.terminal, key)
+		}
+		return false
+	}, patience)
+}
+
+// shows returns whether the program has written a text, however it got its words into their places.
+func (s *screen) shows(text string) func() bool {
+	words := regexp.MustCompile(strings.ReplaceAll(regexp.QuoteMeta(text), " ", `(\x1b\[[0-9;]*[A-Za-z]|\s)+`))
+	return func() bool { return words.MatchString(s.out.String()) }
 }
 
 // twoDoors has the agent read something by one of its doors and send it by the other.

@@ -313,12 +313,13 @@ type PolicySet struct {
 	Policies      uint32                 `protobuf:"varint,5,opt,name=policies,proto3" json:"policies,omitempty"`
 	Files         []*PolicyFile          `protobuf:"bytes,6,rep,name=files,proto3" json:"files,omitempty"`
 	Since         *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=since,proto3" json:"since,omitempty"`
-	By            string                 `protobuf:"bytes,8,opt,name=by,proto3" json:"by,omitempty"`             // who put it in force
-	Project       bool                   `protobuf:"varint,9,opt,name=project,proto3" json:"project,omitempty"`  // it is a project's file, which can only tighten another set and has no profile
-	Checked       uint32                 `protobuf:"varint,10,opt,name=checked,proto3" json:"checked,omitempty"` // number of policies that were checked against every tool that they name
-	Waiting       []*WaitingPolicy       `protobuf:"bytes,11,rep,name=waiting,proto3" json:"waiting,omitempty"`  // policies that could not be checked yet, at most 100
-	Refused       []*RefusedTool         `protobuf:"bytes,12,rep,name=refused,proto3" json:"refused,omitempty"`  // tools whose calls are denied because a policy does not fit them, at most 100
-	Detail        *PolicyDetail          `protobuf:"bytes,13,opt,name=detail,proto3" json:"detail,omitempty"`    // its content; only set by Get
+	By            string                 `protobuf:"bytes,8,opt,name=by,proto3" json:"by,omitempty"`              // who put it in force
+	Project       bool                   `protobuf:"varint,9,opt,name=project,proto3" json:"project,omitempty"`   // it is a project's file, which can only tighten another set and has no profile
+	Checked       uint32                 `protobuf:"varint,10,opt,name=checked,proto3" json:"checked,omitempty"`  // number of policies that were checked against every tool that they name
+	Waiting       []*WaitingPolicy       `protobuf:"bytes,11,rep,name=waiting,proto3" json:"waiting,omitempty"`   // policies that could not be checked yet, at most 100
+	Refused       []*RefusedTool         `protobuf:"bytes,12,rep,name=refused,proto3" json:"refused,omitempty"`   // tools whose calls are denied because a policy does not fit them, at most 100
+	Detail        *PolicyDetail          `protobuf:"bytes,13,opt,name=detail,proto3" json:"detail,omitempty"`     // its content; only set by Get
+	Natively      []string               `protobuf:"bytes,14,rep,name=natively,proto3" json:"natively,omitempty"` // agents that ask their own users about their own tools, where nothing stricter is configured
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -440,6 +441,13 @@ func (x *PolicySet) GetRefused() []*RefusedTool {
 func (x *PolicySet) GetDetail() *PolicyDetail {
 	if x != nil {
 		return x.Detail
+	}
+	return nil
+}
+
+func (x *PolicySet) GetNatively() []string {
+	if x != nil {
+		return x.Natively
 	}
 	return nil
 }
@@ -1179,6 +1187,7 @@ type Explanation struct {
 	Changes       []*PolicyChange        `protobuf:"bytes,19,rep,name=changes,proto3" json:"changes,omitempty"`                             // changes that would change the verdict
 	Grants        []*Grant               `protobuf:"bytes,60,rep,name=grants,proto3" json:"grants,omitempty"`                               // grants in force for the same tool, with their bounds
 	Level         string                 `protobuf:"bytes,61,opt,name=level,proto3" json:"level,omitempty"`                                 // if the verdict is ask: what an approval must prove: watch, presence
+	Natively      bool                   `protobuf:"varint,62,opt,name=natively,proto3" json:"natively,omitempty"`                          // if the verdict is ask: the agent asks its own user, if it says that it can
 	Hooks         []string               `protobuf:"bytes,240,rep,name=hooks,proto3" json:"hooks,omitempty"`                                // extensions whose hooks would run before; here they don't
 	ResultHooks   []string               `protobuf:"bytes,241,rep,name=result_hooks,json=resultHooks,proto3" json:"result_hooks,omitempty"` // extensions whose hooks would see the result
 	unknownFields protoimpl.UnknownFields
@@ -1360,6 +1369,13 @@ func (x *Explanation) GetLevel() string {
 		return x.Level
 	}
 	return ""
+}
+
+func (x *Explanation) GetNatively() bool {
+	if x != nil {
+		return x.Natively
+	}
+	return false
 }
 
 func (x *Explanation) GetHooks() []string {
@@ -2668,7 +2684,7 @@ const file_thoughtgate_v1_policy_proto_rawDesc = "" +
 	"\x02id\x18\x05 \x01(\tR\x02id\x12\x18\n" +
 	"\amessage\x18\x06 \x01(\tR\amessage\x12\x12\n" +
 	"\x04hint\x18\a \x01(\tR\x04hint\"\x15\n" +
-	"\x13GetPolicySetRequest\"\xd5\x03\n" +
+	"\x13GetPolicySetRequest\"\xf1\x03\n" +
 	"\tPolicySet\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x18\n" +
@@ -2683,7 +2699,8 @@ const file_thoughtgate_v1_policy_proto_rawDesc = "" +
 	" \x01(\rR\achecked\x127\n" +
 	"\awaiting\x18\v \x03(\v2\x1d.thoughtgate.v1.WaitingPolicyR\awaiting\x125\n" +
 	"\arefused\x18\f \x03(\v2\x1b.thoughtgate.v1.RefusedToolR\arefused\x124\n" +
-	"\x06detail\x18\r \x01(\v2\x1c.thoughtgate.v1.PolicyDetailR\x06detail\"e\n" +
+	"\x06detail\x18\r \x01(\v2\x1c.thoughtgate.v1.PolicyDetailR\x06detail\x12\x1a\n" +
+	"\bnatively\x18\x0e \x03(\tR\bnatively\"e\n" +
 	"\rWaitingPolicy\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x12\n" +
 	"\x04file\x18\x02 \x01(\tR\x04file\x12\x12\n" +
@@ -2747,7 +2764,7 @@ const file_thoughtgate_v1_policy_proto_rawDesc = "" +
 	"\asession\x18\v \x01(\tR\asession\x12\x18\n" +
 	"\aproject\x18\f \x01(\tR\aproject\x12\x18\n" +
 	"\acommand\x18\r \x03(\tR\acommand\x12\x16\n" +
-	"\x06assume\x18\x0e \x03(\tR\x06assume\"\xe0\x05\n" +
+	"\x06assume\x18\x0e \x03(\tR\x06assume\"\xfc\x05\n" +
 	"\vExplanation\x12\x14\n" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12\x18\n" +
 	"\averdict\x18\x02 \x01(\tR\averdict\x12\x16\n" +
@@ -2770,7 +2787,8 @@ const file_thoughtgate_v1_policy_proto_rawDesc = "" +
 	"\x04near\x18\x12 \x03(\v2\x18.thoughtgate.v1.NearRuleR\x04near\x126\n" +
 	"\achanges\x18\x13 \x03(\v2\x1c.thoughtgate.v1.PolicyChangeR\achanges\x12-\n" +
 	"\x06grants\x18< \x03(\v2\x15.thoughtgate.v1.GrantR\x06grants\x12\x14\n" +
-	"\x05level\x18= \x01(\tR\x05level\x12\x15\n" +
+	"\x05level\x18= \x01(\tR\x05level\x12\x1a\n" +
+	"\bnatively\x18> \x01(\bR\bnatively\x12\x15\n" +
 	"\x05hooks\x18\xf0\x01 \x03(\tR\x05hooks\x12\"\n" +
 	"\fresult_hooks\x18\xf1\x01 \x03(\tR\vresultHooks\"t\n" +
 	"\bCallFact\x12\x12\n" +

@@ -28,6 +28,19 @@ func consoleWithRecords(t *testing.T) (*consoletest.Daemon, *consoletest.Console
 	return f, newConsole(f.Socket)
 }
 
+// Of a call about which its agent was told to ask, the record says that what comes of it is a claim.
+func TestShowAskedByTheAgent(t *testing.T) {
+	f := consoletest.Start(t)
+	f.Records = consoletest.Chained([]record.Record{{
+		Kind: record.KindCall, Agent: "claude-code", Server: "agent", Method: "tools/call", Tool: "shell", Verdict: "forward", Gate: "ask",
+		Surface: "host", Reason: "claude-code is told to ask its own user: it destroys 2 files", Time: consoletest.Noon,
+	}})
+	c := newConsole(f.Socket)
+	if code := c.Run(t, "audit", "show", "1"); code != 0 || !strings.Contains(c.Out.String(), "asked by  the agent itself") || strings.Contains(c.Out.String(), "decider") {
+		t.Errorf("exit %d: %s%s", code, c.Out.String(), c.Err.String())
+	}
+}
+
 func TestAuditOnATerminal(t *testing.T) {
 	for _, test := range []struct {
 		golden string

@@ -176,6 +176,7 @@ func InForce() *pb.PolicySet {
 // InDetail returns inForce with all details.
 func InDetail() *pb.PolicySet {
 	set := InForce()
+	set.Natively = []string{"claude-code"}
 	set.Files[1].Loaded = []byte("permit (principal,\taction, resource);\r\n// \x1b[2J\n")
 	const file = "/home/ana/.config/thoughtgate/thoughtgate.yaml"
 	cited := func(kind, name, does, says string, line uint32) *pb.Citation {

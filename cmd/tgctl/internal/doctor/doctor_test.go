@@ -298,6 +298,18 @@ func TestDoctorOnATerminal(t *testing.T) {
 	}
 }
 
+// What asks natively is said beside the configuration that says so.
+func TestDoctorSaysWhoAsksNatively(t *testing.T) {
+	h := newDoctorsFixture(t)
+	h.fake.Status.Set.Source, h.fake.Status.Set.Natively = "/etc/t.yaml", []string{"claude-code"}
+	isSaid := func(f finding) bool {
+		return f.ID == "policy" && strings.HasSuffix(f.What, "; claude-code asks its own user about its own tools, where it can")
+	}
+	if all := h.findings(); !slices.ContainsFunc(all, isSaid) {
+		t.Errorf("%+v", all)
+	}
+}
+
 // Every kind of finding has a fix and a line in the documentation.
 func TestAilmentsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/troubleshooting.md")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/policy"
@@ -42,7 +43,11 @@ func (x *examination) lookAtPolicy(ctx context.Context) {
 	case source == "":
 		x.addOK("policy", "the built-in default is in force (no configuration file), profile %s", set.GetProfile())
 	default:
-		x.addOK("policy", "%s, %s", source, policy.Summary(set))
+		natively := ""
+		if agents := set.GetNatively(); len(agents) > 0 {
+			natively = "; " + strings.Join(agents, ", ") + " asks " + string(policy.AsksNatively)
+		}
+		x.addOK("policy", "%s, %s%s", source, policy.Summary(set), natively)
 	}
 }
 

@@ -82,6 +82,10 @@ func TestPast(t *testing.T) {
 			q.Arguments = []byte(`{"name":"write_file","arguments":{"a":1},"_meta":{"b":2}}`)
 		}, []string{"-     \"b\": 1\n+     \"b\": 2"}, "Unlike"},
 		{"another method", before(`{"values":2,"arguments":{},"bytes":2}`), nil, func(q *pb.Approval) { q.Method = "prompts/get" }, []string{"No approved call"}, "compared"},
+		{"asked by the agent", consoletest.Chained([]record.Record{{
+			Kind: record.KindCall, Agent: "claude-code", Session: "s-5d41", Server: "agent", Method: "tools/call", Tool: "shell", Verdict: "forward",
+			Gate: "ask", Surface: "host", ID: "c-2", Attachment: "t-1", Time: consoletest.Noon.Add(-time.Hour),
+		}}), nil, nil, []string{"forward if its user agrees"}, ""},
 		{"no session", before(""), nil, func(q *pb.Approval) { q.Session = "" }, nil, "previous calls of this session"},
 		{"no record", nil, client.NewError(client.ReasonNotRunning, "the log is \x1b[2J closed"), nil,
 			[]string{"Previous calls cannot be shown: ", `the log is \u{1b}[2J closed`}, "approved call"},

@@ -172,6 +172,7 @@ func explanationSheet(e *pb.Explanation) *ui.Sheet {
 		limit, surfaces := e.GetTimeout().AsDuration(), strings.Join(e.GetSurfaces(), ", ")
 		s.Add("asks", display.Name(cmp.Or(e.GetWorkflow(), "on every surface"))+ui.Choose(limit > 0, ", for "+display.Span(limit), "")+
 			ui.Choose(surfaces != "", "; approved from "+display.Text(surfaces), ""))
+		s.Add("or", ui.Choose(e.GetNatively(), "the agent asks its own user, if it says that it can", ""))
 		s.Add("approval", ui.Choose(e.GetLevel() == approval.LevelPresence, "requires a passphrase or a code (presence)", ""))
 	}
 	before, after := strings.Join(e.GetHooks(), ", "), strings.Join(e.GetResultHooks(), ", ")

@@ -23,7 +23,8 @@ func anExplanation() *pb.Explanation {
 		Verdict: "ask", Gate: "rule", Rule: `"*" when planted (thoughtgate.yaml:6)`, Profile: "development", Forwarded: true,
 		Reason: "evil\x1b[2J.example was named by server web, not by you or your agent", Set: strings.Repeat("0f", 32),
 		Workflow: "ops", Timeout: durationpb.New(10 * time.Minute), Surfaces: []string{"terminal", "script"}, Grant: "mail/send to a@evil\u202e.example",
-		Hooks: []string{"words", "evil\x1b[2J"}, ResultHooks: []string{"scrubber"},
+		Natively: true,
+		Hooks:    []string{"words", "evil\x1b[2J"}, ResultHooks: []string{"scrubber"},
 		Facts: []*pb.CallFact{
 			{Name: "planted", Member: "to", Place: "a@evil\u202e.example", By: "web"},
 			{Name: "sends", Detail: "its name says send"},

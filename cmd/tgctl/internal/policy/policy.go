@@ -81,6 +81,9 @@ func Summary(set *pb.PolicySet) string {
 		ui.Plural(set.GetRules(), "rule", "rules"), ui.Plural(set.GetPolicies(), "Cedar policy", "Cedar policies"))
 }
 
+// AsksNatively says whom an agent asks that is configured to do it itself.
+const AsksNatively display.Safe = "its own user about its own tools, where it can"
+
 // SourceName names the configuration at path.
 func SourceName(path string) display.Safe { return display.Text(cmp.Or(path, "the built-in default")) }
 

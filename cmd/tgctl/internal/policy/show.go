@@ -30,7 +30,7 @@ func diffsOf(files []*pb.PolicyFile) diffsJSON {
 	return out
 }
 
-// printDetail prints the rules, policies, workflows, servers and files of a set, and the diffs
+// printDetail prints the rules, policies, workflows, agents that ask, servers and files of a set, and the diffs
 // of files that have changed.
 func (a *app) printDetail(set *pb.PolicySet) error {
 	d := set.GetDetail()
@@ -59,7 +59,11 @@ func (a *app) printDetail(set *pb.PolicySet) error {
 		sources.Add(display.Text(e.GetCited().GetName()), display.Name(e.GetCited().GetDoes()), placeOf(e.GetCited()))
 		sources.Note(display.Text(e.GetCited().GetSays()))
 	}
-	for _, t := range []*display.Table{rules, policies, workflows, sources, filesTable(set.GetFiles())} {
+	agents := &display.Table{Columns: []display.Column{{Head: "AGENT"}, {Head: "ASKS"}}}
+	for _, agent := range set.GetNatively() {
+		agents.Add(display.Name(agent), AsksNatively)
+	}
+	for _, t := range []*display.Table{rules, policies, workflows, agents, sources, filesTable(set.GetFiles())} {
 		if len(t.Rows) == 0 {
 			continue
 		}
