@@ -310,7 +310,7 @@ func (m *message) line() rehearse.Line {
 // readTau2 reads the calls that the tasks of tau2-bench expect of the agent. A class is a domain,
 // whose tools are those of one server.
 func readTau2(dir string) ([]example, error) {
-	names, err := files(filepath.Join(dir, "data/tau2/domains"), ".json")
+	names, err := files(filepath.Join(dir, "data/tau2/domains"), "/tasks.json")
 	var all []example
 	for _, name := range names {
 		var tasks []struct {
