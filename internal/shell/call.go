@@ -198,7 +198,7 @@ func (e *evaluator) callFunction(name string, fn *function, args []Word, st stat
 	var locals []*binding
 	sub.locals = &locals
 	if len(fr.redirects) > 0 {
-		e.add(Command{}, st, fr, pos, end)
+		e.add(Command{IsGroup: true}, st, fr, pos, end)
 		sub.redirects = nil
 	}
 	r := e.statement(fn.body, inner, sub)

@@ -318,7 +318,7 @@ func (e *evaluator) statement(s *syntax.Stmt, st state, fr frame) result {
 	if isCall || isDecl {
 		fr.redirects = redirects
 	} else if len(redirects) > 0 {
-		e.emit(Command{Redirects: redirects}, st, fr, s)
+		e.emit(Command{Redirects: redirects, IsGroup: runsCommands(s.Cmd)}, st, fr, s)
 	}
 	r := e.command(s.Cmd, st, fr)
 	e.resolve(begin, opaques)
@@ -334,6 +334,15 @@ func (e *evaluator) statement(s *syntax.Stmt, st state, fr frame) result {
 		r.ok, r.fail = r.fail, r.ok
 	}
 	return r
+}
+
+// runsCommands reports whether a statement has others in it.
+func runsCommands(c syntax.Command) bool {
+	switch c.(type) {
+	case nil, *syntax.ArithmCmd, *syntax.TestClause, *syntax.LetClause:
+		return false
+	}
+	return true
 }
 
 // resolve puts the last command in the place of those that were pending.

@@ -63,6 +63,7 @@ type Command struct {
 
 	Env       []Assign // variables for this command alone
 	Redirects []Redirect
+	IsGroup   bool // there is no program: the redirections are those of a group, a loop or a function, whose commands follow
 
 	Dirs     []string // absolute directories it may run in; "" is one that is not known
 	Wrappers []string // what was peeled off, outermost first: sudo, sh, xargs

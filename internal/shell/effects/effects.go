@@ -197,7 +197,7 @@ func (a *analysis) redirect(i int, r shell.Redirect) {
 	}
 	if r.Writes && !isStandardDevice(r.Target) {
 		a.write(i, r.Target)
-		if c := &a.line.Commands[i]; !strings.HasSuffix(r.Op, ">>") && !r.Reads && isSilent(c) && len(c.Dirs) > 0 {
+		if c := &a.line.Commands[i]; !strings.HasSuffix(r.Op, ">>") && !r.Reads && len(c.Dirs) > 0 && a.isSilent(i) {
 			a.empties(i, r.Target)
 		}
 		if a.fetches(i) {
@@ -206,8 +206,30 @@ func (a *analysis) redirect(i int, r shell.Redirect) {
 	}
 }
 
-// isSilent reports whether a command surely prints nothing, so that a file to which its output goes is
+// isSilent reports whether command i surely prints nothing, so that a file to which its output goes is
 // empty then. What others print takes the place of what was in the file, as whoever runs them wants.
+func (a *analysis) isSilent(i int) bool {
+	c := &a.line.Commands[i]
+	if !c.IsGroup {
+		return isSilent(c)
+	}
+	inside := 0
+	for j := i + 1; j < len(a.line.Commands) && inside <= maxInside; j++ {
+		of := &a.line.Commands[j]
+		if of.Pos < c.Pos || of.End > c.End {
+			break
+		}
+		if inside++; !of.IsGroup && !isSilent(of) {
+			return false
+		}
+	}
+	return inside > 0 && inside <= maxInside // of a function the commands stand elsewhere
+}
+
+// maxInside is how many commands of a group are looked at to see that none of them prints.
+const maxInside = 16
+
+// isSilent reports whether a command that is no group surely prints nothing.
 func isSilent(c *shell.Command) bool {
 	var words []string
 	for _, w := range c.Args {
@@ -218,7 +240,9 @@ func isSilent(c *shell.Command) bool {
 		words = append(words, v)
 	}
 	switch c.Program {
-	case "", ":", "true", "false":
+	case "":
+		return c.Name.Text == "" // otherwise it is not known which one it is
+	case ":", "true", "false":
 		return true
 	case "printf":
 		return len(words) == 1 && words[0] == "" || len(words) == 2 && words[0] == "--" && words[1] == ""
