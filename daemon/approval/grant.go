@@ -77,8 +77,8 @@ func (q *Queue) terms(asked *Question, t *Terms, d *Decision) (*Grant, error) {
 		return refuse("requests of a server can't be granted")
 	case slices.Contains(g.Facts, gate.FactOurs):
 		return refuse("calls on ThoughtGate's own files or a wrapped configuration must be approved one by one")
-	case match != MatchArgs && slices.ContainsFunc(g.Facts, gate.ForOneCall):
-		return refuse("what destroys, uploads, installs or runs code from the network can be granted only with the same arguments; leave out what widens the grant")
+	case match != MatchArgs && narrow(g) != "":
+		return refuse("the fact %s holds for this very call; grant it with the same arguments only (--match args), or approve it once", narrow(g))
 	case scope != InSession && scope != InProject && scope != Always:
 		return refuse("in %q: the scope must be session, project or always", scope)
 	case scope != Always && asked.Session == "":
@@ -102,6 +102,16 @@ func (q *Queue) terms(asked *Question, t *Terms, d *Decision) (*Grant, error) {
 		return refuse("the call has no argument %q", missing)
 	}
 	return g, nil
+}
+
+// narrow returns the fact of the call that was asked about because of which no other call can be
+// granted with it, or "".
+func narrow(g *Grant) string {
+	i := slices.IndexFunc(g.Facts, func(name string) bool { return !gate.Widens(g.Server, name) })
+	if i < 0 {
+		return ""
+	}
+	return g.Facts[i]
 }
 
 // bind binds g to the named arguments of q, "" meaning all of them, and to its other
@@ -367,14 +377,14 @@ func sameThing(g *Grant, c *gate.Call) bool {
 // admits reports whether a call of the same thing is within the bounds of g: the same
 // rule and workflow ask, both with unchanged text, at no higher level; it has no fact
 // that was not shown; and it has the same place, the required arguments and the same
-// other params. ThoughtGate's own files, calls without a session, and with other arguments what destroys
-// can't be granted, see [Queue.terms]. They are checked here too, since the stored grant may have
+// other params. ThoughtGate's own files, calls without a session, and with other arguments what gate.Widens
+// excludes can't be granted, see [Queue.terms]. They are checked here too, since the stored grant may have
 // been altered.
 func (q *Queue) admits(g *Grant, asked *gate.Question, members map[string][]byte) bool {
 	c := asked.Call
 	if levelOf(string(asked.Ruling.Level)).Stricter(levelOf(g.Level)) || asked.Ruling.Workflow != g.Workflow || asked.Ruling.Basis != g.Basis || !covers(g.Facts, asked.Facts) ||
 		slices.ContainsFunc(asked.Facts, func(f gate.Fact) bool {
-			return f.Name == gate.FactOurs || g.Match != MatchArgs && gate.ForOneCall(f.Name)
+			return f.Name == gate.FactOurs || g.Match != MatchArgs && !gate.Widens(g.Server, f.Name)
 		}) {
 		return false
 	}

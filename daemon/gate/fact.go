@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -33,14 +34,14 @@ const (
 	FactRemote      = "remote"
 )
 
-// ForOneCall reports whether a fact is about what a tool of the agent itself does with its very
-// arguments, so that an approval holds for no others.
-func ForOneCall(fact string) bool {
-	switch fact {
-	case FactDestroys, FactUploads, FactInstalls, FactNetworkCode:
-		return true
+// Widens reports whether a call of server of which a fact is true may be approved together with
+// other calls. What a tool of the agent itself does follows from its very arguments: with anything
+// that is a reason to ask, an approval is for these arguments alone.
+func Widens(server, fact string) bool {
+	if server == agenthook.Server {
+		return !IsWarning(fact)
 	}
-	return false
+	return fact != FactOurs
 }
 
 // Extent is how much a call destroys: a number of each kind of thing.
