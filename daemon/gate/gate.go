@@ -201,6 +201,7 @@ type Answer struct {
 	Note     string // the person's note
 	Decider  string
 	Edit     []byte // raw JSON of arguments that replace the call's; nil for none
+	Extent   Extent // of what the call destroyed as it was shown; only with an approval
 }
 
 // States of an answer that are not states of a question.
