@@ -94,6 +94,7 @@ type Judgement struct {
 	Sends  []uint64 // what Facts.Of keeps of it for Facts.Forwarded
 	Loses  *Loss    // what Facts.Of has found that it destroys in a work tree; nil: nothing
 	Extent Extent   // of what Facts.Of has found that it destroys, as far as that depends on what there is
+	Grain  *Grain   // what Facts.Of has found that a grant may cover of it; nil: it is no call of the agent's shell
 
 	early *[]Fact // facts that were found just before it is judged; nil: they are found then
 
