@@ -11,6 +11,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/shell"
 	"github.com/thoughtgate/thoughtgated/internal/shell/effects"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 const (
@@ -18,15 +19,15 @@ const (
 	maxVerbBytes  = 200
 )
 
-// Grain returns what a grant may cover of c; nil if c is no call of the agent's shell. It remembers
-// nothing of c.
-func (f *Finder) Grain(ctx context.Context, c *gate.Call) *gate.Grain {
-	in := f.inspect(ctx, c)
+// Grain returns what a grant may cover of a call of the agent's shell with these arguments, one raw
+// JSON object; nil if they are none of the shell. It remembers nothing of the call.
+func (f *Finder) Grain(ctx context.Context, project string, arguments []byte) *gate.Grain {
+	in := f.inspect(ctx, &gate.Call{
+		Message: gate.Message{Method: "tools/call", Subject: agenthook.Shell, Side: wire.FromAgent, Line: arguments},
+		Case:    gate.Case{Server: agenthook.Server, Project: project},
+	})
 	defer f.finish(in)
-	args := rawjson.Read(c.Arguments())
-	if !isOwnTool(c) || c.Subject != agenthook.Shell {
-		return nil
-	}
+	args := rawjson.Read(arguments)
 	line, _ := in.lineOf(args)
 	if line == nil || args.Err() != nil {
 		return nil

@@ -82,7 +82,7 @@ func TestGrain(t *testing.T) {
 	} {
 		c := shellCall(test.command, filepath.Join(top)+"/"+test.cwd, filepath.Join(top, "p"))
 		_ = f.Of(t.Context(), c)
-		g, again := c.Grain, f.Grain(t.Context(), shellCall(test.command, top+"/"+test.cwd, top+"/p"))
+		g, again := c.Grain, f.Grain(t.Context(), top+"/p", shellCall(test.command, top+"/"+test.cwd, "").Arguments())
 		if g == nil || again == nil || *g != *again {
 			t.Errorf("%s: judged as %+v, counted as %+v", test.command, g, again)
 			continue
@@ -101,7 +101,7 @@ func TestGrain(t *testing.T) {
 			t.Errorf("%s has the grain %+v", tool, c.Grain)
 		}
 	}
-	if g := f.Grain(t.Context(), shellCall("ls", top+"/p", "")); g == nil || g.Alone == "" {
+	if g := f.Grain(t.Context(), "", []byte(`{"command":"ls","cwd":"`+top+`/p"}`)); g == nil || g.Alone == "" {
 		t.Errorf("without a project: %+v", g)
 	}
 }
@@ -153,7 +153,7 @@ func TestGrainCoversOnlyTheLike(t *testing.T) {
 		return c.Grain, found
 	}
 	covered := 0
-	for range 4000 {
+	for range 10_000 {
 		a, folder := line()
 		b, other := line()
 		if random.IntN(3) == 0 {

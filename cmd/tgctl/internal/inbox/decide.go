@@ -191,7 +191,17 @@ func (a *app) printDecided(d *decision, q *pb.Approval, edit []byte, done *pb.De
 		then = "Applies to the call with your arguments, once, if the rules forward it.\nThe agent is told that they were changed."
 	}
 	if g := done.GetGrant(); g != nil {
-		then = grantGiven(g)
+		then = a.tilde(grantGiven(g))
+		for _, o := range q.GetOffers() {
+			if o.GetMatch() == g.GetMatch() {
+				then += "\nBefore it, the grant " + coveredBefore(q, o) + "."
+			}
+		}
+	} else if d.answer == pb.Answer_ANSWER_APPROVE && len(q.GetOffers()) > 1 {
+		then += "\nIt could have been a grant of further commands:"
+		for _, line := range a.offerLines(q) {
+			then += "\n" + line
+		}
 	}
 	if ended.GetGood() != nil && q.GetParked() && q.GetWaiting() == 0 {
 		then += "\nThe call is parked: the agent was told to repeat it. The answer is kept for " + display.Span(ended.GetGood().AsTime().Sub(a.Now())) + "."

@@ -60,6 +60,12 @@ func (a *app) showApproval(ctx context.Context, c *client.Client, q *pb.Approval
 	if err := a.PrintLines(readPast(ctx, c, q).lines(q, a.Now(), a.Width())); err != nil {
 		return err
 	}
+	if lines := a.offerLines(q); lines != nil {
+		lines = append([]display.Safe{"", "an approval can be a grant of further commands, for an hour or --for TIME:"}, lines...)
+		if err := a.PrintLines(lines); err != nil {
+			return err
+		}
+	}
 	a.PrintMessage("\nAnswer with: tgctl approvals approve %s\n         or: tgctl approvals deny %s --reason \"...\"", id, id)
 	return nil
 }
