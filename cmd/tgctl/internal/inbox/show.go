@@ -25,8 +25,9 @@ func (a *app) approvalsShowCmd() *cobra.Command {
 		Long: `Show everything about one question. Arguments are shown as the server would
 read them; characters that a terminal would act on or hide, or that look like
 others, are escaped by number, as \u{202e}. For a waiting question, show also
-prints the differences from the last approved call of that tool, and the
-previous calls of the session.`,
+prints the differences from the last approved call of that tool, the previous
+calls of the session, and for a command of the agent's own shell the grants that
+its approval can be, with how many calls of the session each would have covered.`,
 		Example: `  $ tgctl approvals show A-17
   $ tgctl approvals show A-17 | less`,
 		Args:              ui.Exactly("ID"),
