@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -45,10 +46,10 @@ func (in *inspection) grain(line *shell.Line, e *effects.Effects) *gate.Grain {
 	if len(verb) > maxVerbBytes || in.shown(verb) != verb {
 		return &gate.Grain{Alone: "the words that say what it does are too long, or hold what looks like a secret"}
 	}
-	// The words by which a person names a task say what it does, as the name of a tool does.
-	task := strings.TrimPrefix(verb, "run ")
-	if s := deedsIn(task, []byte(task)); c.Program != "git" && (s.deed == acts || s.sends) {
-		return &gate.Grain{Alone: c.Program + " " + verb + " acts or sends by its name"}
+	// The name of a task, or of a program that does one thing, says what it does, as that of a tool does.
+	name := cmp.Or(strings.TrimPrefix(verb, "run "), c.Program)
+	if s := deedsIn(name, []byte(name)); c.Program != "git" && (s.deed == acts || s.sends) {
+		return &gate.Grain{Alone: strings.TrimSpace(c.Program+" "+verb) + " acts or sends by its name"}
 	}
 	folder, known := in.within(c.Dirs[0], in.finder.own.project(in.ctx, in.call.Project, in.call.Waited))
 	if !known || in.call.Project == "" {

@@ -75,6 +75,8 @@ func TestGrain(t *testing.T) {
 		{"npm install x", "p", "acts or sends by its name"},
 		{"npm run deploy", "p", "acts or sends by its name"},
 		{"make publish", "p", "acts or sends by its name"},
+		{"deploy-prod", "p", "acts or sends by its name"},
+		{"git push --repo=https://a.example/x", "p", "may lead out"},
 		{"make " + token, "p", "looks like a secret"},
 		{"make " + strings.Repeat("a", 201), "p", "too long"},
 		{"ls" + strings.Repeat(" a", 65), "p", "more words"},

@@ -40,7 +40,7 @@ var runners = strings.Fields("run run-script task tool exec x")
 var gitVerbs = strings.Fields("add blame commit describe diff fetch log ls-files merge pull push rev-parse shortlog show status")
 
 // openVerbs are those with which the same word does anything.
-var openVerbs = strings.Fields("clean config create distclean exec help init set tool workspace workspaces x")
+var openVerbs = strings.Fields("clean config create distclean env exec global help init set tool workspace workspaces x")
 
 // openPrograms are those that can do anything, which no other table says.
 var openPrograms = strings.Fields("ansible ansible-playbook cdk chattr code firebase fly flyctl heroku irb lerna netlify nx open osascript patch gpatch pm2 pre-commit " +
@@ -76,7 +76,7 @@ func Verb(line *shell.Line, e *Effects) (c *shell.Command, verb string, err erro
 	} else if spec != nil && spec.subs[words[0]] != nil {
 		isOpen = isOpen || !spec.subs[words[0]].onlyFiles()
 	}
-	if isOpen {
+	if isOpen || slices.ContainsFunc(c.Args, func(w shell.Word) bool { return strings.HasPrefix(w.Value, "--force") }) {
 		return nil, "", fmt.Errorf("%s %s can do more than these words say", c.Program, verb)
 	}
 	return c, verb, nil

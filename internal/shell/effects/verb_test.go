@@ -28,7 +28,7 @@ func TestVerb(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"git", "git -C x push", "git push --force", "git push -f", "git push origin :x", "git push origin +main", "git push https://a.example/x", "git push --mirror", "git push $X", "git push; ls",
+		"git", "git -C x push", "git push --force", "git push -f", "git push origin :x", "git push origin +main", "git push https://a.example/x", "git push --mirror", "git push --force-with-lease", "git push a.example:x", "git pull a.example:x main", "git fetch ann@a.example:x", "go env -w A=b", "git push $X", "git push; ls",
 		"git stash", "git reset", "git clean -n", "git branch x", "git checkout x", "git switch x", "git restore --staged x", "git rm x", "git config a.b c", "git tag x", "git rebase x", "git remote add x y",
 		"git submodule update", "git worktree add x", "git gc", "git apply x", "git foo", "git pull -f origin a:b", "GIT push", "Git status",
 		"npm", "npm run", "npm run --silent", "npm --silent test", "npm publish", "npm config set a b", "npm init x", "npx x", "npm exec x", "yarn workspace a b", "go run", "go run -race ./x", "go tool x", "cargo publish", "cargo +nightly test",
