@@ -319,3 +319,33 @@ func TestSimple(t *testing.T) {
 		}
 	}
 }
+
+// The words of a simple command are all that there is of it: quoted one by one, they are the same command.
+func FuzzSimple(f *testing.F) {
+	for _, seed := range []string{"git push 2>&1", "git push; ls", "git 'a b' \"c\" \\d", "a{b,c} ~/x $X", "git push # x", "x=1 y", "$(a) b", "a\\\nb", "a >b", "npx a", "make X='$(shell ls)'"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		o := shell.Options{Dir: "/w", Home: "/h"}
+		c := shell.Parse(text, o).Simple()
+		if c == nil {
+			return
+		}
+		quoted, words := shell.Quote(c.Program), []string{c.Program}
+		for _, w := range c.Args {
+			quoted += " " + shell.Quote(w.Value)
+			words = append(words, w.Value)
+		}
+		again := shell.Parse(quoted, o).Simple()
+		if again == nil {
+			t.Fatalf("%q is simple, and %q is not", text, quoted)
+		}
+		got := []string{again.Program}
+		for _, w := range again.Args {
+			got = append(got, w.Value)
+		}
+		if !slices.Equal(got, words) {
+			t.Errorf("%q has the words %q, and %q has %q", text, words, quoted, got)
+		}
+	})
+}
