@@ -78,6 +78,7 @@ type Daemon struct {
 	copies   *copies.Store
 	pins     *pin.Registry
 	guard    *protect.Guard
+	finder   *facts.Finder
 	judge    *gate.Gate
 	trust    *trust.Registry
 	sessions *session.Registry

@@ -99,9 +99,9 @@ func (d *Daemon) hookProtections() []hook.Protection {
 // to the gate must be added in stages.gate too, or rehearsals judge without it.
 func (d *Daemon) openGate() (err error) {
 	o := d.options
-	finder := facts.New(facts.Options{Home: o.Getenv("HOME"), Ours: d.ours, OnLoss: d.lost, OnSteer: d.steered})
+	d.finder = facts.New(facts.Options{Home: o.Getenv("HOME"), Ours: d.ours, OnLoss: d.lost, OnSteer: d.steered})
 	d.judge = &gate.Gate{
-		Policy: d.policies.set, Scope: d.projects.scope, Facts: finder, Pins: d.pins, Approver: d.queue, Grants: d.queue, Presence: d.presence, Copies: d.copies,
+		Policy: d.policies.set, Scope: d.projects.scope, Facts: d.finder, Pins: d.pins, Approver: d.queue, Grants: d.queue, Presence: d.presence, Copies: d.copies,
 		Recorder: d.recorder, Listener: d.listings, Logger: d.log, Meter: d.metrics.Meter, Tracer: d.traces, Hooks: d.extensions, Open: new(gate.OpenCalls),
 		Orphan: func() time.Duration { return d.policies.current.Load().config.Limits.Orphan }, Orphaned: d.audit.Orphaned,
 	}
@@ -112,7 +112,7 @@ func (d *Daemon) openGate() (err error) {
 		},
 		Withdraw: func(attachment string) { d.queue.WithdrawAttachment(attachment, "the agent has left") },
 		Forget: func(session, attachment string) {
-			finder.Forget(session, attachment)
+			d.finder.Forget(session, attachment)
 			d.queue.WithdrawSession(session, "the session has ended")
 		},
 		Protected: d.guard.Of,
@@ -127,6 +127,7 @@ func (d *Daemon) newServer() *api.Server {
 	o := d.options
 	return api.New(api.Config{
 		Sessions: d.sessions, Handed: d.handed, AgentHooks: d.hooks, Approvals: d.queue, Audit: d.audit, Recorder: d.recorder, Policies: d.policies, Pins: d.pins, Guard: d.guard, Agents: d.runs, Trust: d.trust, Presence: d.presence, Copies: d.copies, Fleets: d.fleets(), Extensions: d.extensions,
+		Grain:  d.finder.Grain,
 		Stages: &stages{d.policies, d.projects, d.ours, d.audit, d.presence, d.judge.Hooks, d.copies},
 		Logger: d.log, Build: o.Build, Started: time.Now(), Activated: o.Activated,
 		Control: o.Paths.ControlSocket(), Shim: o.Paths.ShimSocket(), AuditDir: o.Paths.AuditDir(),

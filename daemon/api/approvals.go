@@ -1,19 +1,24 @@
 package api
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/daemon/approval"
+	"github.com/thoughtgate/thoughtgated/daemon/audit"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -54,7 +59,60 @@ func (v approvalsService) DenyFrom(ctx context.Context, req *pb.DenyFromRequest)
 
 func (v approvalsService) Get(ctx context.Context, req *pb.GetApprovalRequest) (*pb.Approval, error) {
 	q, err := v.s.Approvals.Get(ctx, req.GetId())
-	return questionTo(q), err
+	m := questionTo(q)
+	if err == nil && q.State == store.StateOpen && q.Grain != nil {
+		v.s.offer(ctx, &q, m)
+	}
+	return m, err
+}
+
+const (
+	// maxCounted is the number of calls of a session of which it is counted how many a grant would have
+	// covered, and countTimeout how long that may take.
+	maxCounted   = 1000
+	countTimeout = time.Second
+)
+
+// offer adds to m the grants that q can be approved with. What of the audit log could not be read in
+// time is not counted.
+func (s *Server) offer(ctx context.Context, q *approval.Question, m *pb.Approval) {
+	same := &pb.GrantOffer{Match: pb.GrantMatch_GRANT_MATCH_ARGUMENTS}
+	m.Offers = []*pb.GrantOffer{same}
+	match, why := approval.GrainOffered(q)
+	like := &pb.GrantOffer{Match: keyOf(matches, match), Grain: grainTo(q.Grain)}
+	if m.Alone = why; match != "" {
+		m.Offers = append(m.Offers, like)
+	}
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
+	asked, seen := rawjson.Read(q.Params).Get("arguments"), map[string]bool{q.Call: true}
+	past := audit.Query{Kind: record.KindCall, Session: q.Session, Server: agenthook.Server, Tool: agenthook.Shell, Last: maxCounted}
+	err := s.Audit.Read(ctx, past, func(_ uint64, line, values []byte) error {
+		r, err := record.Parse(line)
+		if err != nil || r.Session != q.Session || q.Session == "" && r.Attachment != q.Attachment || seen[r.ID] || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		seen[r.ID] = true // a held call has two records
+		arguments := rawjson.Read(values).Get("arguments")
+		if bytes.Equal(arguments, asked) {
+			same.Covers++
+		}
+		if match != "" && !slices.ContainsFunc(r.Facts, func(f string) bool { return !gate.Widens(r.Server, f) }) && q.Grain.Covers(s.Grain(ctx, q.Project, arguments)) {
+			like.Covers++
+		}
+		return nil
+	})
+	if err != nil {
+		s.Logger.Warn("count what a grant would have covered", "approval", q.ID, "err", err)
+	}
+}
+
+// grainTo returns nil for a grain that no grant covers.
+func grainTo(g *gate.Grain) *pb.Grain {
+	if g == nil || g.Alone != "" {
+		return nil
+	}
+	return &pb.Grain{Program: g.Program, Verb: g.Verb, Folder: g.Folder}
 }
 
 func (v approvalsService) Watch(_ *pb.WatchApprovalsRequest, stream grpc.ServerStreamingServer[pb.ApprovalEvent]) error {
@@ -154,6 +212,8 @@ var matches = map[pb.GrantMatch]string{
 	pb.GrantMatch_GRANT_MATCH_TOOL:      approval.MatchTool,
 	pb.GrantMatch_GRANT_MATCH_ARGUMENTS: approval.MatchArgs,
 	pb.GrantMatch_GRANT_MATCH_SOME:      approval.MatchSome,
+	pb.GrantMatch_GRANT_MATCH_VERB:      approval.MatchVerb,
+	pb.GrantMatch_GRANT_MATCH_PROGRAM:   approval.MatchProgram,
 }
 
 var scopes = map[pb.GrantScope]string{
@@ -201,7 +261,7 @@ func grantTo(g approval.Grant) *pb.Grant {
 		End: g.End, Agent: g.Agent, Server: g.Server, Launch: g.Launch, Method: g.Method, Tool: g.Tool, Workflow: g.Workflow,
 		Rule: g.Rule, Facts: g.Facts, Match: keyOf(matches, g.Match), Scope: keyOf(scopes, g.Scope),
 		Approval: g.Approval, Decider: g.Decider, Surface: g.Surface, Level: cmp.Or(g.Level, string(gate.LevelWatch)), Note: g.Note,
-		Ended: momentTo(g.Ended),
+		Ended: momentTo(g.Ended), Grain: grainTo(g.Grain),
 	}
 	switch g.Scope {
 	case approval.InSession:
@@ -250,6 +310,7 @@ func (s *Server) grantsOn(ctx context.Context, req *pb.ExplainRequest) ([]*pb.Gr
 		case g.Server != req.GetServer() || g.Method != method || g.Tool != req.GetSubject():
 		case req.GetAgent() != "" && g.Agent != req.GetAgent():
 		case g.Scope == approval.InProject && req.GetProject() != "" && g.Project != req.GetProject():
+		case approval.IsGrain(g.Match) && !g.Grain.Covers(s.Grain(ctx, cmp.Or(req.GetProject(), g.Project), said)):
 		case len(said) > 0 && !approval.Admits(&g, said):
 		default:
 			on = append(on, grantTo(g))

@@ -65,6 +65,8 @@ type Config struct {
 	Handed     *handover.Registry
 	AgentHooks *hook.Registry
 	Stages     Stages
+	// Grain returns what a grant may cover of a call of the agent's shell; nil if it is none.
+	Grain      func(ctx context.Context, project string, arguments []byte) *gate.Grain
 	Guard      *protect.Guard
 	Presence   *presence.Guard
 	Copies     *copies.Store     // of files that calls have destroyed

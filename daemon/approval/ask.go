@@ -363,7 +363,7 @@ func (q *Queue) answer(ctx context.Context, a *asker) (gate.Answer, error) {
 		Edit: e.q.Edit,
 	}
 	if answer.Approved {
-		answer.Level = levelOf(e.q.Level)
+		answer.Level, answer.Extent = levelOf(e.q.Level), e.q.Extent
 	}
 	return answer, nil
 }

@@ -25,7 +25,7 @@ func describe(asked *gate.Question, now time.Time) Question {
 		Server: c.Server, Launch: c.Launch, Direction: gate.Direction(c.Side), Method: c.Method, Tool: c.Subject,
 		Profile: string(c.Profile), Params: shown(c, r.Redact), Subject: asked.Subject,
 		Reason: r.Reason, Rule: ruleOf(r), Workflow: r.Workflow, Surfaces: r.Surfaces, Level: string(levelOf(string(r.Level))), Validity: r.Validity,
-		Basis: r.Basis, Definition: c.Definition, Members: digests(c), Extent: c.Extent,
+		Basis: r.Basis, Definition: c.Definition, Members: digests(c), Extent: c.Extent, Grain: c.Grain,
 	}
 	for _, f := range asked.Facts {
 		q.Facts = append(q.Facts, factText(f))

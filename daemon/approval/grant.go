@@ -28,7 +28,43 @@ const (
 	MatchTool = "tool" // what is called
 	MatchArgs = "args" // also every byte of the arguments
 	MatchSome = "some" // also the named arguments
+
+	// The grains of a command of the agent's shell: what it does, and in which folder. Its other
+	// arguments must be equal, except those that change nothing of what it does.
+	MatchVerb    = "verb"
+	MatchProgram = "program"
 )
+
+// freeArgs are the arguments of the agent's shell that may differ under a grain: the grain says what
+// the first two may be. "" stands for all of them together.
+var freeArgs = []string{"command", "cwd", "description", "timeout", "timeout_ms", ""}
+
+// IsGrain reports whether a grant with that match is for what a command does.
+func IsGrain(match string) bool { return match == MatchVerb || match == MatchProgram }
+
+// GrainOffered returns the grain with which a call of the agent's shell can be granted, MatchVerb or
+// MatchProgram, or why there is none; and nothing for another call.
+func GrainOffered(asked *Question) (match, why string) {
+	switch g := asked.Grain; {
+	case g == nil:
+	case g.Alone != "":
+		return "", g.Alone
+	case narrow(asked.Server, factNames(asked)) != "":
+		return "", "the fact " + narrow(asked.Server, factNames(asked)) + " holds for this very command"
+	case g.Verb != "":
+		return MatchVerb, ""
+	default:
+		return MatchProgram, ""
+	}
+	return "", ""
+}
+
+func factNames(q *Question) (names []string) {
+	for _, text := range q.Facts {
+		names = append(names, factName(text))
+	}
+	return names
+}
 
 // Where a grant is in force.
 const (
@@ -65,9 +101,8 @@ func (q *Queue) terms(asked *Question, t *Terms, d *Decision) (*Grant, error) {
 		Definition: asked.Definition, Extent: asked.Extent, Method: asked.Method, Tool: asked.Tool, Workflow: asked.Workflow, Rule: asked.Rule, Basis: asked.Basis,
 		Match: match, Scope: scope, Approval: asked.ID, Decider: d.Decider, Surface: d.Surface, Level: string(levelOf(asked.Level)), Note: d.Note,
 	}}
-	for _, text := range asked.Facts {
-		g.Facts = append(g.Facts, factName(text))
-	}
+	g.Facts = factNames(asked)
+	grain, alone := GrainOffered(asked)
 	switch {
 	case len(ofBeside(asked.Members)) == 0:
 		return refuse("an earlier release asked it, without checking the params other than the arguments; answer it without a grant")
@@ -77,8 +112,16 @@ func (q *Queue) terms(asked *Question, t *Terms, d *Decision) (*Grant, error) {
 		return refuse("requests of a server can't be granted")
 	case slices.Contains(g.Facts, gate.FactOurs):
 		return refuse("calls on ThoughtGate's own files or a wrapped configuration must be approved one by one")
-	case match != MatchArgs && slices.ContainsFunc(g.Facts, gate.ForOneCall):
-		return refuse("what destroys, uploads, installs or runs code from the network can be granted only with the same arguments; leave out what widens the grant")
+	case IsGrain(match) && asked.Grain == nil:
+		return refuse("only a command line of the agent's own shell can be granted by its verb or program; use --match args")
+	case IsGrain(match) && alone != "":
+		return refuse("no other command can be granted with it: %s; grant it with the same arguments only (--match args), or approve it once", alone)
+	case match == MatchVerb && grain != match:
+		return refuse("no word of %s is known to say what it does; use --match program", asked.Grain.Program)
+	case match == MatchProgram && grain != match:
+		return refuse("%s does many things and is granted by what it does; use --match verb", asked.Grain.Program)
+	case match != MatchArgs && narrow(g.Server, g.Facts) != "":
+		return refuse("the fact %s holds for this very call; grant it with the same arguments only (--match args), or approve it once", narrow(g.Server, g.Facts))
 	case scope != InSession && scope != InProject && scope != Always:
 		return refuse("in %q: the scope must be session, project or always", scope)
 	case scope != Always && asked.Session == "":
@@ -93,8 +136,10 @@ func (q *Queue) terms(asked *Question, t *Terms, d *Decision) (*Grant, error) {
 	case MatchArgs:
 		names = []string{""}
 	case MatchSome:
+	case MatchVerb, MatchProgram:
+		g.Grain, names = asked.Grain, boundByGrain(asked.Members)
 	default:
-		return refuse("match %q: it must be tool, args or some", match)
+		return refuse("match %q: it must be tool, args, some, verb or program", match)
 	}
 	if missing, err := bind(g, asked, names); err != nil {
 		return nil, err
@@ -102,6 +147,21 @@ func (q *Queue) terms(asked *Question, t *Terms, d *Decision) (*Grant, error) {
 		return refuse("the call has no argument %q", missing)
 	}
 	return g, nil
+}
+
+// narrow returns the fact because of which no other call of server can be granted with one of which
+// facts are true, or "".
+func narrow(server string, facts []string) string {
+	i := slices.IndexFunc(facts, func(name string) bool { return !gate.Widens(server, name) })
+	if i < 0 {
+		return ""
+	}
+	return facts[i]
+}
+
+// boundByGrain returns the names of the arguments that a grain says nothing about.
+func boundByGrain(members map[string][]byte) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(members)), func(name string) bool { return slices.Contains(freeArgs, name) })
 }
 
 // bind binds g to the named arguments of q, "" meaning all of them, and to its other
@@ -185,12 +245,14 @@ func grantRecord(g *Grant, verdict, why string) *record.Record {
 
 // Describe returns a short description of what a grant covers.
 func Describe(g *Grant) string {
-	what := "any arguments"
+	what := "with any arguments"
 	switch g.Match {
 	case MatchArgs:
-		what = "the same arguments"
+		what = "with the same arguments"
+	case MatchVerb, MatchProgram:
+		what = "of " + strings.TrimSpace(g.Grain.Program+" "+g.Grain.Verb) + " in " + g.Grain.Folder + " and below"
 	case MatchSome:
-		what = "the same " + strings.Join(slices.Sorted(maps.Keys(g.Members)), ", ")
+		what = "with the same " + strings.Join(slices.Sorted(maps.Keys(g.Members)), ", ")
 	}
 	where := "everywhere"
 	switch g.Scope {
@@ -203,7 +265,7 @@ func Describe(g *Grant) string {
 	if g.Times > 0 {
 		often = fmt.Sprintf("%d calls", g.Times)
 	}
-	return fmt.Sprintf("%s with %s, %s, until %s", often, what, where, g.Expires.Format(time.RFC3339))
+	return fmt.Sprintf("%s %s, %s, until %s", often, what, where, g.Expires.Format(time.RFC3339))
 }
 
 // Grants returns the grants in force, oldest first; with all, also the newest ended ones,
@@ -367,14 +429,14 @@ func sameThing(g *Grant, c *gate.Call) bool {
 // admits reports whether a call of the same thing is within the bounds of g: the same
 // rule and workflow ask, both with unchanged text, at no higher level; it has no fact
 // that was not shown; and it has the same place, the required arguments and the same
-// other params. ThoughtGate's own files, calls without a session, and with other arguments what destroys
-// can't be granted, see [Queue.terms]. They are checked here too, since the stored grant may have
+// other params. ThoughtGate's own files, calls without a session, and with other arguments what gate.Widens
+// excludes can't be granted, see [Queue.terms]. They are checked here too, since the stored grant may have
 // been altered.
 func (q *Queue) admits(g *Grant, asked *gate.Question, members map[string][]byte) bool {
 	c := asked.Call
 	if levelOf(string(asked.Ruling.Level)).Stricter(levelOf(g.Level)) || asked.Ruling.Workflow != g.Workflow || asked.Ruling.Basis != g.Basis || !covers(g.Facts, asked.Facts) ||
 		slices.ContainsFunc(asked.Facts, func(f gate.Fact) bool {
-			return f.Name == gate.FactOurs || g.Match != MatchArgs && gate.ForOneCall(f.Name)
+			return f.Name == gate.FactOurs || g.Match != MatchArgs && !gate.Widens(g.Server, f.Name)
 		}) {
 		return false
 	}
@@ -390,6 +452,9 @@ func (q *Queue) admits(g *Grant, asked *gate.Question, members map[string][]byte
 		if c.Session == "" || c.Project != g.Project {
 			return false
 		}
+	}
+	if IsGrain(g.Match) && !(g.Grain.Covers(c.Grain) && len(boundByGrain(members)) == len(g.Members)) {
+		return false
 	}
 	return bytes.Equal(salted(g.Salt, ofBeside(members)), g.Beside) && equalMembers(g, members)
 }

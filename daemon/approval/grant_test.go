@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -120,6 +121,59 @@ func TestWhatAGrantCovers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What a tool of the agent itself does follows from its arguments: a call of which anything is true
+// that a person may want to know is approved alone, and no grant for others covers it.
+func TestAGrantIsNotWiderThanWhatWasShown(t *testing.T) {
+	facts := []string{
+		gate.FactSecret, gate.FactSecretPlace, gate.FactOpaque, gate.FactRemote, gate.FactPlanted, gate.FactPrompted, gate.FactActs, gate.FactSends,
+		gate.FactNewPlace, gate.FactOutside, gate.FactUnlisted, gate.FactDestroys, gate.FactUploads, gate.FactInstalls, gate.FactNetworkCode, gate.NoUndo, "later",
+	}
+	for tool, argument := range map[string]string{agenthook.Shell: "command", agenthook.Read: "path", agenthook.Write: "path", agenthook.Fetch: "url"} {
+		own := func(seq uint64, value string, facts ...string) *gate.Question {
+			q := callWith(seq, fmt.Sprintf(`{"cwd":"/p",%q:%q}`, argument, value))
+			q.Call.Server, q.Call.Subject, q.Call.Extent, q.Facts = agenthook.Server, tool, nil, nil
+			q.Subject = q.Call.Digest()
+			for _, name := range facts {
+				q.Facts = append(q.Facts, gate.Fact{Name: name})
+			}
+			return q
+		}
+		for _, terms := range []Terms{{Match: MatchTool}, {Match: MatchSome, Args: []string{"cwd"}}} {
+			terms.For = time.Hour
+			h := newFixture(t, Options{})
+			decide := func(q *gate.Question, terms Terms) error {
+				id := h.askFor(q).ID()
+				_, err := h.q.Decide(ctx, Decision{ID: id, Subject: q.Subject[:], Approve: true, Decider: "uid 1", Surface: "terminal", Terms: &terms})
+				return err
+			}
+			if err := decide(own(1, "a", gate.FactSteered), terms); err != nil {
+				t.Fatal(err)
+			}
+			if h.use(own(2, "b")) == "" || h.use(own(3, "b", gate.FactSteered, gate.Undo)) == "" {
+				t.Errorf("%s, match %s: a harmless call is not covered", tool, terms.Match)
+			}
+			for i, fact := range facts {
+				if h.use(own(4, fact, fact)) != "" {
+					t.Errorf("%s, match %s: a call with %s is covered", tool, terms.Match, fact)
+				}
+				for _, v := range h.q.grants { // as if somebody had altered it
+					v.g.Facts = facts
+				}
+				if h.use(own(5, fact, fact)) != "" {
+					t.Errorf("%s, match %s: a call with %s is covered by an altered grant", tool, terms.Match, fact)
+				}
+				seq := uint64(10 + i)
+				if err := decide(own(seq, fact, fact), terms); !errors.Is(err, gate.ErrInvalid) || !strings.Contains(fmt.Sprint(err), fact) {
+					t.Errorf("%s, match %s: an approval of a call with %s was widened: %v", tool, terms.Match, fact, err)
+				} else if err := decide(own(seq, fact, fact), Terms{For: time.Hour}); err != nil {
+					t.Errorf("%s with %s: the same call can't be granted: %v", tool, fact, err)
+				}
+			}
+			h.close()
+		}
 	}
 }
 
@@ -253,8 +307,8 @@ func TestWhatCannotBeGranted(t *testing.T) {
 		"the empty argument":      {Terms{For: time.Hour, Match: MatchArgs, Args: []string{""}}, nil},
 		"no argument":             {Terms{For: time.Hour, Match: MatchSome}, nil},
 		"our own files":           {Terms{For: time.Hour, Scope: Always}, func(q *gate.Question) { q.Facts = []gate.Fact{{Name: "ours"}} }},
-		"what destroys, widely":   {Terms{For: time.Hour, Match: MatchTool}, func(q *gate.Question) { q.Facts = []gate.Fact{{Name: "destroys"}} }},
-		"code of the network":     {Terms{For: time.Hour, Match: MatchSome, Args: []string{"table"}}, func(q *gate.Question) { q.Facts = []gate.Fact{{Name: "network-code"}} }},
+		"what destroys, widely":   {Terms{For: time.Hour, Match: MatchTool}, func(q *gate.Question) { q.Call.Server, q.Facts = agenthook.Server, []gate.Fact{{Name: "destroys"}} }},
+		"code of the network":     {Terms{For: time.Hour, Match: MatchSome, Args: []string{"table"}}, func(q *gate.Question) { q.Call.Server, q.Facts = agenthook.Server, []gate.Fact{{Name: "network-code"}} }},
 		"a session without one":   {Terms{For: time.Hour}, func(q *gate.Question) { q.Call.Session = "" }},
 		"a project without a one": {Terms{For: time.Hour, Scope: InProject}, func(q *gate.Question) { q.Call.Session = "" }},
 		"what a server asks":      {Terms{For: time.Hour, Scope: Always}, func(q *gate.Question) { q.Call.Side = wire.FromServer }},

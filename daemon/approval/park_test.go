@@ -3,6 +3,7 @@ package approval
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -444,4 +445,22 @@ func TestAQuestionThatReachesNobody(t *testing.T) {
 			t.Errorf("after %v: %+v", time.Since(start), a)
 		}
 	})
+}
+
+// An answer says how much was shown to be destroyed, also to a call that was submitted again to another
+// daemon and would destroy more by now: the gate compares.
+func TestAnApprovalSaysHowMuchWasShown(t *testing.T) {
+	h := newFixture(t, Options{})
+	defer func() { h.close() }()
+	h.askFor(callWith(1, `{}`))
+	h.restart()
+	again := callWith(1, `{}`)
+	again.Call.Extent = gate.Extent{"files": 400}
+	held := h.askFor(again)
+	if _, err := h.decide(held.ID(), true); err != nil {
+		t.Fatal(err)
+	}
+	if a := wait(t, held); !a.Approved || !maps.Equal(a.Extent, gate.Extent{"files": 2}) {
+		t.Errorf("got %+v", a)
+	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 )
 
 // A call that is submitted again joins its question only if all facts it now has were
@@ -168,8 +169,10 @@ func TestGrantsThatNobodyGave(t *testing.T) {
 		{"one that could be", func(*store.Grant) {}, func(*gate.Question) {}, true},
 		{"for our own files", func(g *store.Grant) { g.Facts = append(g.Facts, "ours") },
 			func(q *gate.Question) { q.Facts = append(q.Facts, gate.Fact{Name: "ours"}) }, false},
-		{"for all that destroys", func(g *store.Grant) { g.Facts = append(g.Facts, "destroys") },
-			func(q *gate.Question) { q.Facts = append(q.Facts, gate.Fact{Name: "destroys"}) }, false},
+		{"for all that destroys", func(g *store.Grant) { g.Server, g.Facts = agenthook.Server, append(g.Facts, "destroys") },
+			func(q *gate.Question) {
+				q.Call.Server, q.Facts = agenthook.Server, append(q.Facts, gate.Fact{Name: "destroys"})
+			}, false},
 		{"for a session that is none", func(g *store.Grant) { g.Scope, g.Session = InSession, "" },
 			func(q *gate.Question) { q.Call.Session = "" }, false},
 		{"for a project without a session", func(g *store.Grant) { g.Scope, g.Session = InProject, "" },

@@ -39,6 +39,7 @@
 //	toolname                    what the name of a tool says
 //	ours, follow, paths         what a call names in the file system
 //	owntools, losses, moves     what a tool of the agent itself does, and what would be lost
+//	grain                       what a grant may cover of a command
 //	sight, hosts, namings       what a text names: mailboxes, hosts, accounts, tools
 //	hostdata                    data that a host name carries
 //	memory, observe, recall     what was said in a session, and what follows for a call
@@ -121,7 +122,7 @@ func (in *inspection) find() {
 	c := in.call
 	if !in.pathsOnly {
 		in.startRecall()
-		c.Loses, c.Extent = nil, nil
+		c.Loses, c.Extent, c.Grain = nil, nil, nil
 	}
 	switch mcp.SubjectKind(c.Method) {
 	case mcp.Tool:

@@ -267,6 +267,9 @@ func (in *inspection) line(line *shell.Line, at where) {
 	in.hosts(e.Hosts, sends)
 	in.unseen(line, e, at)
 	in.losses(line, e, at)
+	if in.call.Subject == agenthook.Shell {
+		in.call.Grain = in.grain(line, e)
+	}
 }
 
 // programAt returns the name of the program of whose words p is one.

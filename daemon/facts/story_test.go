@@ -107,14 +107,14 @@ func (s *story) Record(context.Context, *record.Record, []byte, []string) error 
 func (s *story) Ask(_ context.Context, q *gate.Question) (gate.Held, error) {
 	s.questions = append(s.questions, q)
 	s.asked = q
-	return yes{}, nil
+	return yes{q.Call.Extent}, nil
 }
 
-type yes struct{}
+type yes struct{ shown gate.Extent }
 
 func (yes) ID() string { return "A-1" }
-func (yes) Wait(context.Context) (gate.Answer, error) {
-	return gate.Answer{ID: "A-1", Approved: true, State: "approved"}, nil
+func (y yes) Wait(context.Context) (gate.Answer, error) {
+	return gate.Answer{ID: "A-1", Approved: true, State: "approved", Extent: y.shown}, nil
 }
 
 func (s *story) shim(server string) *gate.Attachment {

@@ -201,6 +201,11 @@ func (a *asked) void(c *Call, w weighed, answer Answer) Ruling {
 		if i := slices.IndexFunc(w.facts, func(f Fact) bool { return f.Name == NoUndo }); i >= 0 {
 			why += ": " + w.facts[i].Detail
 		}
+	case r.Move == Ask && c.Extent.IsBeyond(answer.Extent):
+		why = "it destroys more than was shown"
+		if i := slices.IndexFunc(w.facts, func(f Fact) bool { return f.Name == FactDestroys }); i >= 0 {
+			why += ": it now " + w.facts[i].Detail
+		}
 	}
 	if why == "" {
 		return w.ruling

@@ -407,3 +407,48 @@ func TestANameThatIsNone(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 }
+
+// destroying finds that calls destroy as much as the test says.
+type destroying struct {
+	*fixture
+	extent *Extent
+}
+
+func (d destroying) Of(ctx context.Context, c *Call) []Fact {
+	d.set(func() { c.Extent = *d.extent })
+	return []Fact{{Name: FactDestroys, Detail: "deletes files"}}
+}
+
+// An approval is of no more destruction than was shown, counted when the call is about to be forwarded.
+func TestApprovedWhenItDestroyedLess(t *testing.T) {
+	shown := Extent{"files": 3}
+	for _, test := range []struct {
+		now  Extent
+		rule Move
+		move Move
+	}{
+		{shown, Ask, Forward},
+		{Extent{"files": 2}, Ask, Forward},
+		{nil, Ask, Forward},
+		{Extent{"files": 4}, Ask, Deny},
+		{Extent{"files": 3, "not counted in time": 1}, Ask, Deny},
+		{Extent{"commits": 1}, Ask, Deny},
+		{Extent{"files": 4}, Forward, Forward}, // nobody is asked about it any more
+	} {
+		h := newFixture()
+		extent := shown
+		h.gate.Facts = destroying{h, &extent}
+		h.ruling = Ruling{Move: Ask, Workflow: "ops"}
+		a := h.gate.Attach(context.Background(), shimX, nil)
+		c := collect(a)
+		a.Submit(Submission{Seq: 1, Side: wire.FromAgent, Line: []byte(aCall)})
+		<-c
+		h.set(func() { extent, h.ruling.Move = test.now, test.rule })
+		h.answers <- Answer{ID: "A-1", Approved: true, State: "approved", Decider: "uid 1", Extent: shown}
+		v := <-c
+		if v.Move != test.move || v.Move == Deny && !strings.Contains(v.Reason, "it was approved (A-1), but it destroys more than was shown: it now deletes files; repeat the call") {
+			t.Errorf("%v, by a rule that says %v: %v, %q", test.now, test.rule, v.Move, v.Reason)
+		}
+		a.Close(true)
+	}
+}

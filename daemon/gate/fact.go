@@ -3,7 +3,9 @@ package gate
 import (
 	"context"
 	"fmt"
+	"strings"
 
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -33,14 +35,29 @@ const (
 	FactRemote      = "remote"
 )
 
-// ForOneCall reports whether a fact is about what a tool of the agent itself does with its very
-// arguments, so that an approval holds for no others.
-func ForOneCall(fact string) bool {
-	switch fact {
-	case FactDestroys, FactUploads, FactInstalls, FactNetworkCode:
-		return true
+// Widens reports whether a call of server of which a fact is true may be approved together with
+// other calls. What a tool of the agent itself does follows from its very arguments: with anything
+// that is a reason to ask, an approval is for these arguments alone.
+func Widens(server, fact string) bool {
+	if server == agenthook.Server {
+		return !IsWarning(fact)
 	}
-	return false
+	return fact != FactOurs
+}
+
+// Grain is what a grant may cover of a command line of the agent's own shell that is one simple
+// command: the same program, with the same verb, in a folder and below.
+type Grain struct {
+	Program string `json:"program,omitempty"`
+	Verb    string `json:"verb,omitempty"`   // the words that say what the program does; "" if it does one thing
+	Folder  string `json:"folder,omitempty"` // an absolute path in which nothing is a link
+	Alone   string `json:"alone,omitempty"`  // why no other call may be approved with this one; then the rest is empty
+}
+
+// Covers reports whether a call of other does what g says, or the same below its folder.
+func (g *Grain) Covers(other *Grain) bool {
+	return g != nil && other != nil && g.Alone == "" && other.Alone == "" && g.Program != "" && g.Program == other.Program && g.Verb == other.Verb &&
+		(other.Folder == g.Folder || strings.HasPrefix(other.Folder, g.Folder+"/"))
 }
 
 // Extent is how much a call destroys: a number of each kind of thing.

@@ -95,6 +95,7 @@ type Judgement struct {
 	Sends  []uint64 // what Facts.Of keeps of it for Facts.Forwarded
 	Loses  *Loss    // what Facts.Of has found that it destroys in a work tree; nil: nothing
 	Extent Extent   // of what Facts.Of has found that it destroys, as far as that depends on what there is
+	Grain  *Grain   // what Facts.Of has found that a grant may cover of it; nil: it is no call of the agent's shell
 
 	canary *bool // whether it is a canary; nil: not known yet
 
@@ -206,6 +207,7 @@ type Answer struct {
 	Note     string // the person's note
 	Decider  string
 	Edit     []byte // raw JSON of arguments that replace the call's; nil for none
+	Extent   Extent // of what the call destroyed as it was shown; only with an approval
 }
 
 // States of an answer that are not states of a question.

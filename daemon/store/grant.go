@@ -52,7 +52,8 @@ type Bounds struct {
 	Extent     gate.Extent // of what it destroys; a call that destroys more is not covered
 	Facts      []string    // names of the facts of the call; a call with any other is not covered
 
-	Match   string            // tool, args or some
+	Grain   *gate.Grain       // what a call must do, if Match is verb or program
+	Match   string            // tool, args, some, verb or program
 	Scope   string            // session, project or always
 	Salt    []byte            // for Members
 	Members map[string][]byte // HMAC-SHA-256 over the digest of each argument that must be equal; under "" of all arguments

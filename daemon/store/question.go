@@ -52,8 +52,9 @@ type Question struct {
 	Workflow string
 	Facts    []string
 	Extent   gate.Extent
-	Surfaces []string // where an approval may come from; empty: anywhere
-	Level    string   // what an approval has to prove, watch or presence; empty in questions from before there were levels
+	Grain    *gate.Grain // nil: it is no call of the agent's shell
+	Surfaces []string    // where an approval may come from; empty: anywhere
+	Level    string      // what an approval has to prove, watch or presence; empty in questions from before there were levels
 
 	// What a grant with the answer would be based on.
 	Basis      gate.Basis
@@ -93,7 +94,7 @@ var questions = newTable("questions", func(q *Question) []column {
 		{"validity", &q.Validity}, {"parked", &q.Parked}, {"good", stamp(&q.Good)}, {"spent", &q.Spent},
 		{"definition", optionalDigests(&q.Definition)}, {"members", jsonText(&q.Members)}, {"edited", &q.Edited},
 		{"edit", &q.Edit}, {"basis", optionalDigests(&q.Basis.Rule, &q.Basis.Workflow)}, {"approver", &q.Approver},
-		{"level", &q.Level}, {"extent", jsonText(&q.Extent)},
+		{"level", &q.Level}, {"extent", jsonText(&q.Extent)}, {"grain", jsonText(&q.Grain)},
 	}
 })
 

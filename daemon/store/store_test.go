@@ -44,7 +44,7 @@ func question(seq uint64) *Question {
 		Attachment: "att", Seq: seq, Call: "c-1", Session: "s", Agent: "claude-code", Project: "/p", Server: "db", Launch: "l",
 		Direction: "agent_to_server", Method: "tools/call", Tool: "drop\x00'\"", Profile: "production",
 		Params: []byte(`{"name":"drop"}`), Reason: "r", Rule: "u", Workflow: "ops",
-		Facts: []string{"acts: it drops"}, Extent: gate.Extent{"files": 2}, Surfaces: []string{"terminal"},
+		Facts: []string{"acts: it drops"}, Extent: gate.Extent{"files": 2}, Grain: &gate.Grain{Program: "git", Verb: "push", Folder: "/p"}, Surfaces: []string{"terminal"},
 	}
 	q.Subject[0], q.Subject[31] = 1, 255
 	return q

@@ -172,6 +172,9 @@ func (e *evaluator) run(text string, st state, fr frame) result {
 		}
 	}
 	fr.src = text
+	if fr.pos < 0 {
+		e.line.bare = err == nil && len(stmts) == 1 && isBare(stmts[0])
+	}
 	r := e.statements(stmts, st, fr)
 	if err != nil {
 		pos := max(fr.pos, 0)

@@ -15,8 +15,11 @@ package shell
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
 // Options are what is known before the line runs. The zero value knows nothing.
@@ -53,6 +56,55 @@ type Line struct {
 	Opaque   []Opaque
 
 	Follow func(name string) (end string, isFolder bool) // of Options
+
+	bare bool // it is one statement, and isBare
+}
+
+// Simple returns the command of a line that is nothing but one program, called by its name, and words
+// that stand in the line as the program gets them. It returns nil for all other lines: lists,
+// pipelines, what assigns, expands, redirects to files or runs in the background, and programs that
+// run others.
+func (l *Line) Simple() *Command {
+	if !l.bare || len(l.Commands) != 1 || len(l.Opaque) > 0 {
+		return nil
+	}
+	c := &l.Commands[0]
+	name, known := c.Name.Literal()
+	if !known || name == "" || name != c.Program || len(c.Wrappers)+len(c.Env)+len(c.Code) > 0 || c.Script != nil || c.Remote != "" ||
+		len(c.Dirs) != 1 || c.Dirs[0] == "" || slices.ContainsFunc(c.Args, func(w Word) bool { return w.Kind != Literal }) {
+		return nil
+	}
+	return c
+}
+
+// isBare reports whether a statement is a command without anything that is not a word of it, except
+// that one of its outputs may go where another goes (2>&1), and whether a shell takes its words as
+// they stand.
+func isBare(s *syntax.Stmt) bool {
+	call, ok := s.Cmd.(*syntax.CallExpr)
+	if !ok || len(call.Assigns) > 0 || s.Negated || s.Background || s.Coprocess || s.Disown {
+		return false
+	}
+	bare := true
+	for _, r := range s.Redirs {
+		to := r.Word.Lit()
+		bare = bare && r.Op == syntax.DplOut && (to == "1" || to == "2")
+	}
+	for _, w := range call.Args {
+		syntax.Walk(w, func(n syntax.Node) bool {
+			switch n := n.(type) {
+			case nil, *syntax.Word, *syntax.Lit:
+			case *syntax.SglQuoted:
+				bare = bare && !n.Dollar
+			case *syntax.DblQuoted:
+				bare = bare && !n.Dollar
+			default:
+				bare = false
+			}
+			return bare
+		})
+	}
+	return bare
 }
 
 // A Command is one program, builtin or group of redirections that the line runs.

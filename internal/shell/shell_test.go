@@ -291,3 +291,64 @@ func checkWord(t *testing.T, w shell.Word, commands int) {
 		}
 	}
 }
+
+// One program with words that stand in the line, and nothing else.
+func TestSimple(t *testing.T) {
+	for _, line := range []string{
+		"git push", "git push origin main", "npm run build 2>&1", "make -j 4 test  # all of it", "'git' \"push\"", "git commit -m 'a; b && c | d > e'",
+		"ls", "go test ./...", "git \\\n push", "echo 'x*' \"y\"", "npm test >&2",
+	} {
+		if shell.Parse(line, shell.Options{Dir: "/w", Home: "/h"}).Simple() == nil {
+			t.Errorf("%q is not simple", line)
+		}
+	}
+	for _, line := range []string{
+		"", "git push; ls", "git push && ls", "git push || ls", "git push | cat", "git push &", "! git push", "time git push", "(git push)", "{ git push; }", "git push\nls",
+		"git $(echo push)", "git `echo push`", "git push $X", "git push ${X}", "git push $HOME", "git push \"$HOME\"", "git push $((1+1))", "git push $'a'", "git push $\"a\"", "git push <(ls)", "git push *", "git push a?", "git push [a]",
+		"git push > out", "git push >> out", "git push < in", "git push <<< x", "git push <<E\nx\nE", "git push &> out", "git push >&out", "git push >&3", "git push 2>&-", "git push >| out", "git push <> x",
+		"A=1", "A=1 git push", "A=1; git push", "f() { ls; }", "if true; then git push; fi", "for i in 1; do git push; done", "[[ -f x ]]", "((1))", "export A=b", "let x=1",
+		"./git push", "/usr/bin/git push", "~/git push", "git-push", "=git push", "git.exe push", "$GIT push", "'' push",
+		"sudo git push", "env git push", "timeout 5 git push", "xargs git push", "sh -c 'git push'", "bash x.sh", "eval git push", "command git push", "npx git", "npm exec x", "uv run x", "nohup git push",
+		"ssh host git push", "docker exec c git push", "docker run x ls", "python x.py", "python -c 'x'", "node x.js", "awk 1", "perl -e 1", "source x", ". x", "exec git push",
+		"git -c core.pager=x push", "git push --receive-pack='sh -c x'", "go test -exec 'sh -c x'", "make --eval 'x: ; ls' x", "make X='$(shell ls)'", "git push 'unclosed", "git push )", "find . -exec ls {} +",
+	} {
+		if c := shell.Parse(line, shell.Options{Dir: "/w", Home: "/h"}).Simple(); c != nil {
+			t.Errorf("%q is simple: %+v", line, c)
+		}
+	}
+	for _, o := range []shell.Options{{}, {Dir: "/a/l/../b", Follow: func(name string) (string, bool) { return "/c", true }}} {
+		if shell.Parse("git push", o).Simple() != nil {
+			t.Errorf("simple in a folder that is not known: %+v", o)
+		}
+	}
+}
+
+// The words of a simple command are all that there is of it: quoted one by one, they are the same command.
+func FuzzSimple(f *testing.F) {
+	for _, seed := range []string{"git push 2>&1", "git push; ls", "git 'a b' \"c\" \\d", "a{b,c} ~/x $X", "git push # x", "x=1 y", "$(a) b", "a\\\nb", "a >b", "npx a", "make X='$(shell ls)'"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		o := shell.Options{Dir: "/w", Home: "/h"}
+		c := shell.Parse(text, o).Simple()
+		if c == nil {
+			return
+		}
+		quoted, words := shell.Quote(c.Program), []string{c.Program}
+		for _, w := range c.Args {
+			quoted += " " + shell.Quote(w.Value)
+			words = append(words, w.Value)
+		}
+		again := shell.Parse(quoted, o).Simple()
+		if again == nil {
+			t.Fatalf("%q is simple, and %q is not", text, quoted)
+		}
+		got := []string{again.Program}
+		for _, w := range again.Args {
+			got = append(got, w.Value)
+		}
+		if !slices.Equal(got, words) {
+			t.Errorf("%q has the words %q, and %q has %q", text, words, quoted, got)
+		}
+	})
+}

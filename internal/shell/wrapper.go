@@ -154,6 +154,25 @@ var globals = map[string]string{
 // dashes and separated by spaces.
 func GlobalFlags(program string) string { return globals[program] }
 
+// RunsCode reports whether a program may run another one, or code, that it is given or that its words
+// or files name, or changes the shell itself.
+func RunsCode(program string) bool {
+	if _, ok := interpreterOf(program); ok || isShell[program] || builtins[program] != nil || globals[program] != "" || strings.HasPrefix(program, "ld-") {
+		return true
+	}
+	switch program {
+	case "xargs", "gxargs", "parallel", "sem", "find", "gfind", "fd", "fdfind", "podman", "nerdctl":
+		return true
+	}
+	for name := range wrappers {
+		if first, _, _ := strings.Cut(name, " "); first == program {
+			return true
+		}
+	}
+	_, flags := programFlags[program]
+	return flags
+}
+
 // wrapperOf returns the wrapper that inv calls, and what follows its name.
 func wrapperOf(inv *invocation) (w wrapper, label string, args []Word, ok bool) {
 	program := inv.program

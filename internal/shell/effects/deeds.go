@@ -11,7 +11,8 @@ import (
 // gitRemote adds the host of a URL that git is given.
 func (k *call) gitRemote() {
 	for _, w := range k.operands[:min(1, len(k.operands))] {
-		if v, ok := w.Literal(); !ok || strings.Contains(v, "://") || strings.Contains(v, "@") {
+		v, ok := w.Literal()
+		if i := strings.IndexAny(v, ":/"); !ok || i > 0 && v[i] == ':' || strings.Contains(v, "@") { // also host:path
 			k.host(w)
 		}
 	}

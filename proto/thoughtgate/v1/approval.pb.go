@@ -138,6 +138,8 @@ const (
 	GrantMatch_GRANT_MATCH_TOOL        GrantMatch = 1 // the same tool, prompt or resource
 	GrantMatch_GRANT_MATCH_ARGUMENTS   GrantMatch = 2 // and byte-identical arguments
 	GrantMatch_GRANT_MATCH_SOME        GrantMatch = 3 // and the named arguments
+	GrantMatch_GRANT_MATCH_VERB        GrantMatch = 4 // of the agent's shell: the grain's program and verb, in its folder or below
+	GrantMatch_GRANT_MATCH_PROGRAM     GrantMatch = 5 // of the agent's shell: the grain's program, which does one thing, in its folder or below
 )
 
 // Enum value maps for GrantMatch.
@@ -147,12 +149,16 @@ var (
 		1: "GRANT_MATCH_TOOL",
 		2: "GRANT_MATCH_ARGUMENTS",
 		3: "GRANT_MATCH_SOME",
+		4: "GRANT_MATCH_VERB",
+		5: "GRANT_MATCH_PROGRAM",
 	}
 	GrantMatch_value = map[string]int32{
 		"GRANT_MATCH_UNSPECIFIED": 0,
 		"GRANT_MATCH_TOOL":        1,
 		"GRANT_MATCH_ARGUMENTS":   2,
 		"GRANT_MATCH_SOME":        3,
+		"GRANT_MATCH_VERB":        4,
+		"GRANT_MATCH_PROGRAM":     5,
 	}
 )
 
@@ -267,6 +273,8 @@ type Approval struct {
 	Edited         bool                   `protobuf:"varint,64,opt,name=edited,proto3" json:"edited,omitempty"`                                       // it was approved with changed arguments
 	Level          string                 `protobuf:"bytes,65,opt,name=level,proto3" json:"level,omitempty"`                                          // what an approval must prove: watch, presence
 	ArgumentsBytes uint64                 `protobuf:"varint,66,opt,name=arguments_bytes,json=argumentsBytes,proto3" json:"arguments_bytes,omitempty"` // in lists and events: length of the arguments if they are truncated; 0: they are complete
+	Offers         []*GrantOffer          `protobuf:"bytes,67,rep,name=offers,proto3" json:"offers,omitempty"`                                        // from Get, of a waiting command of the agent's shell: the grants that can be given, narrowest first
+	Alone          string                 `protobuf:"bytes,68,opt,name=alone,proto3" json:"alone,omitempty"`                                          // likewise: why no other command can be granted with it
 	Approver       string                 `protobuf:"bytes,80,opt,name=approver,proto3" json:"approver,omitempty"`                                    // who answered, as the surface claims, such as a Slack user id
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -503,6 +511,20 @@ func (x *Approval) GetArgumentsBytes() uint64 {
 		return x.ArgumentsBytes
 	}
 	return 0
+}
+
+func (x *Approval) GetOffers() []*GrantOffer {
+	if x != nil {
+		return x.Offers
+	}
+	return nil
+}
+
+func (x *Approval) GetAlone() string {
+	if x != nil {
+		return x.Alone
+	}
+	return ""
 }
 
 func (x *Approval) GetApprover() string {
@@ -996,6 +1018,128 @@ func (x *Decided) GetGrant() *Grant {
 	return nil
 }
 
+// Grain is what a grant covers of a command of the agent's shell.
+type Grain struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Program       string                 `protobuf:"bytes,1,opt,name=program,proto3" json:"program,omitempty"`
+	Verb          string                 `protobuf:"bytes,2,opt,name=verb,proto3" json:"verb,omitempty"` // the words that say what it does; empty if it does one thing
+	Folder        string                 `protobuf:"bytes,3,opt,name=folder,proto3" json:"folder,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Grain) Reset() {
+	*x = Grain{}
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Grain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Grain) ProtoMessage() {}
+
+func (x *Grain) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Grain.ProtoReflect.Descriptor instead.
+func (*Grain) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Grain) GetProgram() string {
+	if x != nil {
+		return x.Program
+	}
+	return ""
+}
+
+func (x *Grain) GetVerb() string {
+	if x != nil {
+		return x.Verb
+	}
+	return ""
+}
+
+func (x *Grain) GetFolder() string {
+	if x != nil {
+		return x.Folder
+	}
+	return ""
+}
+
+// GrantOffer is a match with which a question about a command can be granted.
+type GrantOffer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Match         GrantMatch             `protobuf:"varint,1,opt,name=match,proto3,enum=thoughtgate.v1.GrantMatch" json:"match,omitempty"`
+	Grain         *Grain                 `protobuf:"bytes,2,opt,name=grain,proto3" json:"grain,omitempty"`    // for a match by verb or program
+	Covers        uint32                 `protobuf:"varint,3,opt,name=covers,proto3" json:"covers,omitempty"` // how many earlier calls of the session it would have covered, of the last 1000
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GrantOffer) Reset() {
+	*x = GrantOffer{}
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GrantOffer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GrantOffer) ProtoMessage() {}
+
+func (x *GrantOffer) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GrantOffer.ProtoReflect.Descriptor instead.
+func (*GrantOffer) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *GrantOffer) GetMatch() GrantMatch {
+	if x != nil {
+		return x.Match
+	}
+	return GrantMatch_GRANT_MATCH_UNSPECIFIED
+}
+
+func (x *GrantOffer) GetGrain() *Grain {
+	if x != nil {
+		return x.Grain
+	}
+	return nil
+}
+
+func (x *GrantOffer) GetCovers() uint32 {
+	if x != nil {
+		return x.Covers
+	}
+	return 0
+}
+
 // GrantTerms are the bounds of a grant, as the person chose them.
 type GrantTerms struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1010,7 +1154,7 @@ type GrantTerms struct {
 
 func (x *GrantTerms) Reset() {
 	*x = GrantTerms{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[10]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1022,7 +1166,7 @@ func (x *GrantTerms) String() string {
 func (*GrantTerms) ProtoMessage() {}
 
 func (x *GrantTerms) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[10]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1035,7 +1179,7 @@ func (x *GrantTerms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantTerms.ProtoReflect.Descriptor instead.
 func (*GrantTerms) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{10}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GrantTerms) GetFor() *durationpb.Duration {
@@ -1101,13 +1245,14 @@ type Grant struct {
 	Surface       string                 `protobuf:"bytes,23,opt,name=surface,proto3" json:"surface,omitempty"`
 	Note          string                 `protobuf:"bytes,24,opt,name=note,proto3" json:"note,omitempty"`
 	Level         string                 `protobuf:"bytes,60,opt,name=level,proto3" json:"level,omitempty"` // what the approval that created it has proved
+	Grain         *Grain                 `protobuf:"bytes,61,opt,name=grain,proto3" json:"grain,omitempty"` // if the match is by verb or program
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[11]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1119,7 +1264,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[11]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1132,7 +1277,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{11}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Grant) GetId() string {
@@ -1310,6 +1455,13 @@ func (x *Grant) GetLevel() string {
 	return ""
 }
 
+func (x *Grant) GetGrain() *Grain {
+	if x != nil {
+		return x.Grain
+	}
+	return nil
+}
+
 type ReportRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // of the question; empty if it was about none that waits
@@ -1321,7 +1473,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[12]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1333,7 +1485,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[12]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1346,7 +1498,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{12}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReportRequest) GetId() string {
@@ -1378,7 +1530,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[13]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1542,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[13]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1555,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{13}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{15}
 }
 
 type ListGrantsRequest struct {
@@ -1415,7 +1567,7 @@ type ListGrantsRequest struct {
 
 func (x *ListGrantsRequest) Reset() {
 	*x = ListGrantsRequest{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[14]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1427,7 +1579,7 @@ func (x *ListGrantsRequest) String() string {
 func (*ListGrantsRequest) ProtoMessage() {}
 
 func (x *ListGrantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[14]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1440,7 +1592,7 @@ func (x *ListGrantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGrantsRequest.ProtoReflect.Descriptor instead.
 func (*ListGrantsRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{14}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListGrantsRequest) GetAll() bool {
@@ -1459,7 +1611,7 @@ type ListGrantsResponse struct {
 
 func (x *ListGrantsResponse) Reset() {
 	*x = ListGrantsResponse{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[15]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1471,7 +1623,7 @@ func (x *ListGrantsResponse) String() string {
 func (*ListGrantsResponse) ProtoMessage() {}
 
 func (x *ListGrantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[15]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1484,7 +1636,7 @@ func (x *ListGrantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGrantsResponse.ProtoReflect.Descriptor instead.
 func (*ListGrantsResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{15}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListGrantsResponse) GetGrants() []*Grant {
@@ -1503,7 +1655,7 @@ type RevokeGrantRequest struct {
 
 func (x *RevokeGrantRequest) Reset() {
 	*x = RevokeGrantRequest{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[16]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1515,7 +1667,7 @@ func (x *RevokeGrantRequest) String() string {
 func (*RevokeGrantRequest) ProtoMessage() {}
 
 func (x *RevokeGrantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[16]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1528,7 +1680,7 @@ func (x *RevokeGrantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeGrantRequest.ProtoReflect.Descriptor instead.
 func (*RevokeGrantRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{16}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RevokeGrantRequest) GetId() string {
@@ -1547,7 +1699,7 @@ type RevokeGrantResponse struct {
 
 func (x *RevokeGrantResponse) Reset() {
 	*x = RevokeGrantResponse{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[17]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1559,7 +1711,7 @@ func (x *RevokeGrantResponse) String() string {
 func (*RevokeGrantResponse) ProtoMessage() {}
 
 func (x *RevokeGrantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[17]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1572,7 +1724,7 @@ func (x *RevokeGrantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeGrantResponse.ProtoReflect.Descriptor instead.
 func (*RevokeGrantResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{17}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RevokeGrantResponse) GetGrant() *Grant {
@@ -1586,7 +1738,7 @@ var File_thoughtgate_v1_approval_proto protoreflect.FileDescriptor
 
 const file_thoughtgate_v1_approval_proto_rawDesc = "" +
 	"\n" +
-	"\x1dthoughtgate/v1/approval.proto\x12\x0ethoughtgate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dthoughtgate/v1/presence.proto\"\xfa\x06\n" +
+	"\x1dthoughtgate/v1/approval.proto\x12\x0ethoughtgate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dthoughtgate/v1/presence.proto\"\xc4\a\n" +
 	"\bApproval\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.thoughtgate.v1.ApprovalStateR\x05state\x124\n" +
@@ -1619,7 +1771,9 @@ const file_thoughtgate_v1_approval_proto_rawDesc = "" +
 	"\x05spent\x18? \x01(\bR\x05spent\x12\x16\n" +
 	"\x06edited\x18@ \x01(\bR\x06edited\x12\x14\n" +
 	"\x05level\x18A \x01(\tR\x05level\x12'\n" +
-	"\x0farguments_bytes\x18B \x01(\x04R\x0eargumentsBytes\x12\x1a\n" +
+	"\x0farguments_bytes\x18B \x01(\x04R\x0eargumentsBytes\x122\n" +
+	"\x06offers\x18C \x03(\v2\x1a.thoughtgate.v1.GrantOfferR\x06offers\x12\x14\n" +
+	"\x05alone\x18D \x01(\tR\x05alone\x12\x1a\n" +
 	"\bapprover\x18P \x01(\tR\bapprover\"W\n" +
 	"\x0fDenyFromRequest\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x12\n" +
@@ -1649,14 +1803,23 @@ const file_thoughtgate_v1_approval_proto_rawDesc = "" +
 	"\bapprover\x18P \x01(\tR\bapprover\"l\n" +
 	"\aDecided\x124\n" +
 	"\bapproval\x18\x01 \x01(\v2\x18.thoughtgate.v1.ApprovalR\bapproval\x12+\n" +
-	"\x05grant\x18< \x01(\v2\x15.thoughtgate.v1.GrantR\x05grant\"\xd1\x01\n" +
+	"\x05grant\x18< \x01(\v2\x15.thoughtgate.v1.GrantR\x05grant\"M\n" +
+	"\x05Grain\x12\x18\n" +
+	"\aprogram\x18\x01 \x01(\tR\aprogram\x12\x12\n" +
+	"\x04verb\x18\x02 \x01(\tR\x04verb\x12\x16\n" +
+	"\x06folder\x18\x03 \x01(\tR\x06folder\"\x83\x01\n" +
+	"\n" +
+	"GrantOffer\x120\n" +
+	"\x05match\x18\x01 \x01(\x0e2\x1a.thoughtgate.v1.GrantMatchR\x05match\x12+\n" +
+	"\x05grain\x18\x02 \x01(\v2\x15.thoughtgate.v1.GrainR\x05grain\x12\x16\n" +
+	"\x06covers\x18\x03 \x01(\rR\x06covers\"\xd1\x01\n" +
 	"\n" +
 	"GrantTerms\x12+\n" +
 	"\x03for\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x03for\x12\x14\n" +
 	"\x05times\x18\x02 \x01(\x04R\x05times\x120\n" +
 	"\x05match\x18\x03 \x01(\x0e2\x1a.thoughtgate.v1.GrantMatchR\x05match\x12\x1c\n" +
 	"\targuments\x18\x04 \x03(\tR\targuments\x120\n" +
-	"\x05scope\x18\x05 \x01(\x0e2\x1a.thoughtgate.v1.GrantScopeR\x05scope\"\xd9\x05\n" +
+	"\x05scope\x18\x05 \x01(\x0e2\x1a.thoughtgate.v1.GrantScopeR\x05scope\"\x86\x06\n" +
 	"\x05Grant\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x124\n" +
 	"\acreated\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x124\n" +
@@ -1683,7 +1846,8 @@ const file_thoughtgate_v1_approval_proto_rawDesc = "" +
 	"\adecider\x18\x16 \x01(\tR\adecider\x12\x18\n" +
 	"\asurface\x18\x17 \x01(\tR\asurface\x12\x12\n" +
 	"\x04note\x18\x18 \x01(\tR\x04note\x12\x14\n" +
-	"\x05level\x18< \x01(\tR\x05level\"Q\n" +
+	"\x05level\x18< \x01(\tR\x05level\x12+\n" +
+	"\x05grain\x18= \x01(\v2\x15.thoughtgate.v1.GrainR\x05grain\"Q\n" +
 	"\rReportRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\asurface\x18\x02 \x01(\tR\asurface\x12\x16\n" +
@@ -1707,13 +1871,15 @@ const file_thoughtgate_v1_approval_proto_rawDesc = "" +
 	"\x06Answer\x12\x16\n" +
 	"\x12ANSWER_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eANSWER_APPROVE\x10\x01\x12\x0f\n" +
-	"\vANSWER_DENY\x10\x02*p\n" +
+	"\vANSWER_DENY\x10\x02*\x9f\x01\n" +
 	"\n" +
 	"GrantMatch\x12\x1b\n" +
 	"\x17GRANT_MATCH_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10GRANT_MATCH_TOOL\x10\x01\x12\x19\n" +
 	"\x15GRANT_MATCH_ARGUMENTS\x10\x02\x12\x14\n" +
-	"\x10GRANT_MATCH_SOME\x10\x03*s\n" +
+	"\x10GRANT_MATCH_SOME\x10\x03\x12\x14\n" +
+	"\x10GRANT_MATCH_VERB\x10\x04\x12\x17\n" +
+	"\x13GRANT_MATCH_PROGRAM\x10\x05*s\n" +
 	"\n" +
 	"GrantScope\x12\x1b\n" +
 	"\x17GRANT_SCOPE_UNSPECIFIED\x10\x00\x12\x17\n" +
@@ -1744,7 +1910,7 @@ func file_thoughtgate_v1_approval_proto_rawDescGZIP() []byte {
 }
 
 var file_thoughtgate_v1_approval_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_thoughtgate_v1_approval_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_thoughtgate_v1_approval_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_thoughtgate_v1_approval_proto_goTypes = []any{
 	(ApprovalState)(0),            // 0: thoughtgate.v1.ApprovalState
 	(Answer)(0),                   // 1: thoughtgate.v1.Answer
@@ -1760,63 +1926,69 @@ var file_thoughtgate_v1_approval_proto_goTypes = []any{
 	(*ApprovalEvent)(nil),         // 11: thoughtgate.v1.ApprovalEvent
 	(*Decision)(nil),              // 12: thoughtgate.v1.Decision
 	(*Decided)(nil),               // 13: thoughtgate.v1.Decided
-	(*GrantTerms)(nil),            // 14: thoughtgate.v1.GrantTerms
-	(*Grant)(nil),                 // 15: thoughtgate.v1.Grant
-	(*ReportRequest)(nil),         // 16: thoughtgate.v1.ReportRequest
-	(*ReportResponse)(nil),        // 17: thoughtgate.v1.ReportResponse
-	(*ListGrantsRequest)(nil),     // 18: thoughtgate.v1.ListGrantsRequest
-	(*ListGrantsResponse)(nil),    // 19: thoughtgate.v1.ListGrantsResponse
-	(*RevokeGrantRequest)(nil),    // 20: thoughtgate.v1.RevokeGrantRequest
-	(*RevokeGrantResponse)(nil),   // 21: thoughtgate.v1.RevokeGrantResponse
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
-	(*Proof)(nil),                 // 23: thoughtgate.v1.Proof
-	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
+	(*Grain)(nil),                 // 14: thoughtgate.v1.Grain
+	(*GrantOffer)(nil),            // 15: thoughtgate.v1.GrantOffer
+	(*GrantTerms)(nil),            // 16: thoughtgate.v1.GrantTerms
+	(*Grant)(nil),                 // 17: thoughtgate.v1.Grant
+	(*ReportRequest)(nil),         // 18: thoughtgate.v1.ReportRequest
+	(*ReportResponse)(nil),        // 19: thoughtgate.v1.ReportResponse
+	(*ListGrantsRequest)(nil),     // 20: thoughtgate.v1.ListGrantsRequest
+	(*ListGrantsResponse)(nil),    // 21: thoughtgate.v1.ListGrantsResponse
+	(*RevokeGrantRequest)(nil),    // 22: thoughtgate.v1.RevokeGrantRequest
+	(*RevokeGrantResponse)(nil),   // 23: thoughtgate.v1.RevokeGrantResponse
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*Proof)(nil),                 // 25: thoughtgate.v1.Proof
+	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
 }
 var file_thoughtgate_v1_approval_proto_depIdxs = []int32{
 	0,  // 0: thoughtgate.v1.Approval.state:type_name -> thoughtgate.v1.ApprovalState
-	22, // 1: thoughtgate.v1.Approval.created:type_name -> google.protobuf.Timestamp
-	22, // 2: thoughtgate.v1.Approval.expires:type_name -> google.protobuf.Timestamp
-	22, // 3: thoughtgate.v1.Approval.decided:type_name -> google.protobuf.Timestamp
-	22, // 4: thoughtgate.v1.Approval.good:type_name -> google.protobuf.Timestamp
-	4,  // 5: thoughtgate.v1.DenyFromResponse.denied:type_name -> thoughtgate.v1.Approval
-	4,  // 6: thoughtgate.v1.ListApprovalsResponse.approvals:type_name -> thoughtgate.v1.Approval
-	4,  // 7: thoughtgate.v1.ApprovalEvent.approval:type_name -> thoughtgate.v1.Approval
-	1,  // 8: thoughtgate.v1.Decision.answer:type_name -> thoughtgate.v1.Answer
-	14, // 9: thoughtgate.v1.Decision.grant:type_name -> thoughtgate.v1.GrantTerms
-	23, // 10: thoughtgate.v1.Decision.proof:type_name -> thoughtgate.v1.Proof
-	4,  // 11: thoughtgate.v1.Decided.approval:type_name -> thoughtgate.v1.Approval
-	15, // 12: thoughtgate.v1.Decided.grant:type_name -> thoughtgate.v1.Grant
-	24, // 13: thoughtgate.v1.GrantTerms.for:type_name -> google.protobuf.Duration
-	2,  // 14: thoughtgate.v1.GrantTerms.match:type_name -> thoughtgate.v1.GrantMatch
-	3,  // 15: thoughtgate.v1.GrantTerms.scope:type_name -> thoughtgate.v1.GrantScope
-	22, // 16: thoughtgate.v1.Grant.created:type_name -> google.protobuf.Timestamp
-	22, // 17: thoughtgate.v1.Grant.expires:type_name -> google.protobuf.Timestamp
-	22, // 18: thoughtgate.v1.Grant.ended:type_name -> google.protobuf.Timestamp
-	2,  // 19: thoughtgate.v1.Grant.match:type_name -> thoughtgate.v1.GrantMatch
-	3,  // 20: thoughtgate.v1.Grant.scope:type_name -> thoughtgate.v1.GrantScope
-	15, // 21: thoughtgate.v1.ListGrantsResponse.grants:type_name -> thoughtgate.v1.Grant
-	15, // 22: thoughtgate.v1.RevokeGrantResponse.grant:type_name -> thoughtgate.v1.Grant
-	7,  // 23: thoughtgate.v1.Approvals.List:input_type -> thoughtgate.v1.ListApprovalsRequest
-	9,  // 24: thoughtgate.v1.Approvals.Get:input_type -> thoughtgate.v1.GetApprovalRequest
-	10, // 25: thoughtgate.v1.Approvals.Watch:input_type -> thoughtgate.v1.WatchApprovalsRequest
-	12, // 26: thoughtgate.v1.Approvals.Decide:input_type -> thoughtgate.v1.Decision
-	5,  // 27: thoughtgate.v1.Approvals.DenyFrom:input_type -> thoughtgate.v1.DenyFromRequest
-	16, // 28: thoughtgate.v1.Approvals.Report:input_type -> thoughtgate.v1.ReportRequest
-	18, // 29: thoughtgate.v1.Approvals.ListGrants:input_type -> thoughtgate.v1.ListGrantsRequest
-	20, // 30: thoughtgate.v1.Approvals.RevokeGrant:input_type -> thoughtgate.v1.RevokeGrantRequest
-	8,  // 31: thoughtgate.v1.Approvals.List:output_type -> thoughtgate.v1.ListApprovalsResponse
-	4,  // 32: thoughtgate.v1.Approvals.Get:output_type -> thoughtgate.v1.Approval
-	11, // 33: thoughtgate.v1.Approvals.Watch:output_type -> thoughtgate.v1.ApprovalEvent
-	13, // 34: thoughtgate.v1.Approvals.Decide:output_type -> thoughtgate.v1.Decided
-	6,  // 35: thoughtgate.v1.Approvals.DenyFrom:output_type -> thoughtgate.v1.DenyFromResponse
-	17, // 36: thoughtgate.v1.Approvals.Report:output_type -> thoughtgate.v1.ReportResponse
-	19, // 37: thoughtgate.v1.Approvals.ListGrants:output_type -> thoughtgate.v1.ListGrantsResponse
-	21, // 38: thoughtgate.v1.Approvals.RevokeGrant:output_type -> thoughtgate.v1.RevokeGrantResponse
-	31, // [31:39] is the sub-list for method output_type
-	23, // [23:31] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	24, // 1: thoughtgate.v1.Approval.created:type_name -> google.protobuf.Timestamp
+	24, // 2: thoughtgate.v1.Approval.expires:type_name -> google.protobuf.Timestamp
+	24, // 3: thoughtgate.v1.Approval.decided:type_name -> google.protobuf.Timestamp
+	24, // 4: thoughtgate.v1.Approval.good:type_name -> google.protobuf.Timestamp
+	15, // 5: thoughtgate.v1.Approval.offers:type_name -> thoughtgate.v1.GrantOffer
+	4,  // 6: thoughtgate.v1.DenyFromResponse.denied:type_name -> thoughtgate.v1.Approval
+	4,  // 7: thoughtgate.v1.ListApprovalsResponse.approvals:type_name -> thoughtgate.v1.Approval
+	4,  // 8: thoughtgate.v1.ApprovalEvent.approval:type_name -> thoughtgate.v1.Approval
+	1,  // 9: thoughtgate.v1.Decision.answer:type_name -> thoughtgate.v1.Answer
+	16, // 10: thoughtgate.v1.Decision.grant:type_name -> thoughtgate.v1.GrantTerms
+	25, // 11: thoughtgate.v1.Decision.proof:type_name -> thoughtgate.v1.Proof
+	4,  // 12: thoughtgate.v1.Decided.approval:type_name -> thoughtgate.v1.Approval
+	17, // 13: thoughtgate.v1.Decided.grant:type_name -> thoughtgate.v1.Grant
+	2,  // 14: thoughtgate.v1.GrantOffer.match:type_name -> thoughtgate.v1.GrantMatch
+	14, // 15: thoughtgate.v1.GrantOffer.grain:type_name -> thoughtgate.v1.Grain
+	26, // 16: thoughtgate.v1.GrantTerms.for:type_name -> google.protobuf.Duration
+	2,  // 17: thoughtgate.v1.GrantTerms.match:type_name -> thoughtgate.v1.GrantMatch
+	3,  // 18: thoughtgate.v1.GrantTerms.scope:type_name -> thoughtgate.v1.GrantScope
+	24, // 19: thoughtgate.v1.Grant.created:type_name -> google.protobuf.Timestamp
+	24, // 20: thoughtgate.v1.Grant.expires:type_name -> google.protobuf.Timestamp
+	24, // 21: thoughtgate.v1.Grant.ended:type_name -> google.protobuf.Timestamp
+	2,  // 22: thoughtgate.v1.Grant.match:type_name -> thoughtgate.v1.GrantMatch
+	3,  // 23: thoughtgate.v1.Grant.scope:type_name -> thoughtgate.v1.GrantScope
+	14, // 24: thoughtgate.v1.Grant.grain:type_name -> thoughtgate.v1.Grain
+	17, // 25: thoughtgate.v1.ListGrantsResponse.grants:type_name -> thoughtgate.v1.Grant
+	17, // 26: thoughtgate.v1.RevokeGrantResponse.grant:type_name -> thoughtgate.v1.Grant
+	7,  // 27: thoughtgate.v1.Approvals.List:input_type -> thoughtgate.v1.ListApprovalsRequest
+	9,  // 28: thoughtgate.v1.Approvals.Get:input_type -> thoughtgate.v1.GetApprovalRequest
+	10, // 29: thoughtgate.v1.Approvals.Watch:input_type -> thoughtgate.v1.WatchApprovalsRequest
+	12, // 30: thoughtgate.v1.Approvals.Decide:input_type -> thoughtgate.v1.Decision
+	5,  // 31: thoughtgate.v1.Approvals.DenyFrom:input_type -> thoughtgate.v1.DenyFromRequest
+	18, // 32: thoughtgate.v1.Approvals.Report:input_type -> thoughtgate.v1.ReportRequest
+	20, // 33: thoughtgate.v1.Approvals.ListGrants:input_type -> thoughtgate.v1.ListGrantsRequest
+	22, // 34: thoughtgate.v1.Approvals.RevokeGrant:input_type -> thoughtgate.v1.RevokeGrantRequest
+	8,  // 35: thoughtgate.v1.Approvals.List:output_type -> thoughtgate.v1.ListApprovalsResponse
+	4,  // 36: thoughtgate.v1.Approvals.Get:output_type -> thoughtgate.v1.Approval
+	11, // 37: thoughtgate.v1.Approvals.Watch:output_type -> thoughtgate.v1.ApprovalEvent
+	13, // 38: thoughtgate.v1.Approvals.Decide:output_type -> thoughtgate.v1.Decided
+	6,  // 39: thoughtgate.v1.Approvals.DenyFrom:output_type -> thoughtgate.v1.DenyFromResponse
+	19, // 40: thoughtgate.v1.Approvals.Report:output_type -> thoughtgate.v1.ReportResponse
+	21, // 41: thoughtgate.v1.Approvals.ListGrants:output_type -> thoughtgate.v1.ListGrantsResponse
+	23, // 42: thoughtgate.v1.Approvals.RevokeGrant:output_type -> thoughtgate.v1.RevokeGrantResponse
+	35, // [35:43] is the sub-list for method output_type
+	27, // [27:35] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_thoughtgate_v1_approval_proto_init() }
@@ -1831,7 +2003,7 @@ func file_thoughtgate_v1_approval_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_thoughtgate_v1_approval_proto_rawDesc), len(file_thoughtgate_v1_approval_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   18,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

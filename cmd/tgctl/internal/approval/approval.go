@@ -4,6 +4,7 @@ package approval
 
 import (
 	"encoding/hex"
+	"strings"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
@@ -85,14 +86,21 @@ func PresenceLine(st *pb.PresenceState) display.Safe {
 	return "set up, a passphrase"
 }
 
-// GrantBounds describes which calls of a tool a grant covers.
+// GrainText names a grain: git push in /home/ann/shop and below.
+func GrainText(g *pb.Grain) display.Safe {
+	return display.Text(strings.TrimSpace(g.GetProgram()+" "+g.GetVerb())+" in "+g.GetFolder()) + " and below"
+}
+
+// GrantBounds describes which calls of a tool a grant covers, as "with any arguments".
 func GrantBounds(g *pb.Grant) display.Safe {
-	line := display.Safe("the same arguments")
+	line := display.Safe("with the same arguments")
 	switch g.GetMatch() {
 	case pb.GrantMatch_GRANT_MATCH_TOOL:
-		line = "any arguments"
+		line = "with any arguments"
+	case pb.GrantMatch_GRANT_MATCH_VERB, pb.GrantMatch_GRANT_MATCH_PROGRAM:
+		line = "of " + GrainText(g.GetGrain())
 	case pb.GrantMatch_GRANT_MATCH_SOME:
-		line = "the same" + ui.Spaced(ui.NameList(g.GetArguments()))
+		line = "with the same" + ui.Spaced(ui.NameList(g.GetArguments()))
 	}
 	switch g.GetScope() {
 	case pb.GrantScope_GRANT_SCOPE_ALWAYS:

@@ -50,12 +50,20 @@ arguments in the same session for an hour. It never covers calls that touch
 ThoughtGate's own files, nor a call with facts that this one does not have, and
 it ends when the tool's definition changes. See "tgctl grants".
 
+A command of the agent's own shell can be granted by its grain: --match verb is
+the same program with the same verb (git push), --match program a program that
+does one thing (ls), both in the folder of the command and below it. What show
+lists can be granted; it also says why a command can't be, and how many calls
+of the session a grant would have covered. A call that does anything beyond, or
+of which anything is true that is a reason to ask, is asked about.
+
 With --edit you change the arguments first, in $VISUAL or $EDITOR. The rules
 judge your version like a call of the agent, both versions are recorded, and
 the agent is told that the arguments were changed.`,
 		Example: `  $ tgctl approvals approve A-17
   $ tgctl approvals approve A-17 A-18 --note "discussed with Ana"
-  $ tgctl approvals approve A-17 --for 8h --match arg=branch --in project`,
+  $ tgctl approvals approve A-17 --for 8h --match arg=branch --in project
+  $ tgctl approvals approve A-18 --match verb`,
 		Args:              ui.AtLeastOne("ID"),
 		ValidArgsFunction: a.CompleteApprovals(),
 		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
@@ -191,7 +199,17 @@ func (a *app) printDecided(d *decision, q *pb.Approval, edit []byte, done *pb.De
 		then = "Applies to the call with your arguments, once, if the rules forward it.\nThe agent is told that they were changed."
 	}
 	if g := done.GetGrant(); g != nil {
-		then = grantGiven(g)
+		then = a.tilde(grantGiven(g))
+		for _, o := range q.GetOffers() {
+			if o.GetMatch() == g.GetMatch() {
+				then += "\nBefore it, the grant " + coveredBefore(q, o) + "."
+			}
+		}
+	} else if d.answer == pb.Answer_ANSWER_APPROVE && len(q.GetOffers()) > 1 {
+		then += "\nIt could have been a grant of further commands:"
+		for _, line := range a.offerLines(q) {
+			then += "\n" + line
+		}
 	}
 	if ended.GetGood() != nil && q.GetParked() && q.GetWaiting() == 0 {
 		then += "\nThe call is parked: the agent was told to repeat it. The answer is kept for " + display.Span(ended.GetGood().AsTime().Sub(a.Now())) + "."

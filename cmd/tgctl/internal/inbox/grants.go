@@ -55,7 +55,7 @@ func (a *app) grantsTable(grants []*pb.Grant) *display.Table {
 		left := ui.Choose(g.GetEnded() == nil, display.Span(g.GetExpires().AsTime().Sub(a.Now())), "ended")
 		used := display.Count(g.GetUsed()) + ui.Choose(g.GetTimes() > 0, " of "+display.Count(g.GetTimes()), "")
 		t.Add(display.Name(g.GetId()), left, used, ui.OrDash(g.GetAgent()), display.Name(g.GetServer()), ui.CallName(g.GetMethod(), g.GetTool()))
-		t.Note("with " + approval.GrantBounds(g))
+		t.Note(a.tilde(approval.GrantBounds(g)))
 		t.Note(display.Text(g.GetEnd()))
 	}
 	return t

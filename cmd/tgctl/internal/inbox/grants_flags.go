@@ -29,7 +29,7 @@ func (f *grantFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.span, "for", "", "grant further calls for a `TIME` such as 1h or 7d, at most 30d")
 	flags.Uint64Var(&f.times, "times", 0, "grant `N` further calls; without it, any number")
-	flags.StringArrayVar(&f.match, "match", nil, "`WHAT` must be equal in further calls: tool, args or arg=NAME, which may be repeated")
+	flags.StringArrayVar(&f.match, "match", nil, "`WHAT` must be equal in further calls: args, arg=NAME, which may be repeated, tool, or for a command of the agent's shell verb or program")
 	flags.StringVar(&f.in, "in", "", "`WHERE` further calls are granted: session, project or always")
 }
 
@@ -55,12 +55,16 @@ func (f *grantFlags) terms() (*pb.GrantTerms, error) {
 			terms.Match = pb.GrantMatch_GRANT_MATCH_ARGUMENTS
 		case m == "tool":
 			terms.Match = pb.GrantMatch_GRANT_MATCH_TOOL
+		case m == "verb":
+			terms.Match = pb.GrantMatch_GRANT_MATCH_VERB
+		case m == "program":
+			terms.Match = pb.GrantMatch_GRANT_MATCH_PROGRAM
 		default:
-			return nil, fmt.Errorf("invalid --match %q: use tool, args or arg=NAME", m)
+			return nil, fmt.Errorf("invalid --match %q: use args, arg=NAME, tool, verb or program", m)
 		}
 	}
 	if len(f.match) > 1 && len(terms.GetArguments()) < len(f.match) {
-		return nil, fmt.Errorf("--match: only arg=NAME can be repeated, and not with tool or args")
+		return nil, fmt.Errorf("--match: only arg=NAME can be repeated, and with nothing else")
 	}
 	switch f.in {
 	case "", "session":
@@ -75,6 +79,33 @@ func (f *grantFlags) terms() (*pb.GrantTerms, error) {
 	return terms, nil
 }
 
+// offerLines lists the grants with which a command can be approved, or says why there is but one.
+func (a *app) offerLines(q *pb.Approval) []display.Safe {
+	if len(q.GetOffers()) == 0 {
+		return nil
+	}
+	var lines []display.Safe
+	for _, o := range q.GetOffers() {
+		match, what := display.Safe("args"), display.Safe("exactly this command")
+		if g := o.GetGrain(); g != nil {
+			match, what = ui.Choose(o.GetMatch() == pb.GrantMatch_GRANT_MATCH_VERB, "verb", "program"), a.tilde(approval.GrainText(g))
+		}
+		lines = append(lines, "  --match "+padded(match, 7, false)+"  "+what+"   "+coveredBefore(q, o))
+	}
+	if why := q.GetAlone(); why != "" {
+		lines = append(lines, "  no other command can be granted with it: "+display.Text(why))
+	}
+	return lines
+}
+
+// coveredBefore says how many calls a grant would have covered.
+func coveredBefore(q *pb.Approval, o *pb.GrantOffer) display.Safe {
+	return "covers " + display.Count(o.GetCovers()) + ui.Choose(q.GetSession() == "", " of the calls before it", " of this session's calls")
+}
+
+// tilde shortens the paths in a text.
+func (a *app) tilde(text display.Safe) display.Safe { return display.Safe(a.TildeIn(string(text))) }
+
 // grantGiven describes what was granted, for how long, and how to revoke it.
 func grantGiven(g *pb.Grant) display.Safe {
 	id := display.Name(g.GetId())
@@ -84,5 +115,5 @@ func grantGiven(g *pb.Grant) display.Safe {
 
 // grantTerms describes the calls that a grant approves, and for how long.
 func grantTerms(g *pb.Grant, term time.Duration) display.Safe {
-	return "further " + ui.Choose(g.GetTimes() > 0, ui.Plural(g.GetTimes(), "call", "calls"), "calls") + " with " + approval.GrantBounds(g) + ", for " + display.Span(term)
+	return "further " + ui.Choose(g.GetTimes() > 0, ui.Plural(g.GetTimes(), "call", "calls"), "calls") + " " + approval.GrantBounds(g) + ", for " + display.Span(term)
 }

@@ -25,8 +25,9 @@ func (a *app) approvalsShowCmd() *cobra.Command {
 		Long: `Show everything about one question. Arguments are shown as the server would
 read them; characters that a terminal would act on or hide, or that look like
 others, are escaped by number, as \u{202e}. For a waiting question, show also
-prints the differences from the last approved call of that tool, and the
-previous calls of the session.`,
+prints the differences from the last approved call of that tool, the previous
+calls of the session, and for a command of the agent's own shell the grants that
+its approval can be, with how many calls of the session each would have covered.`,
 		Example: `  $ tgctl approvals show A-17
   $ tgctl approvals show A-17 | less`,
 		Args:              ui.Exactly("ID"),
@@ -59,6 +60,12 @@ func (a *app) showApproval(ctx context.Context, c *client.Client, q *pb.Approval
 	}
 	if err := a.PrintLines(readPast(ctx, c, q).lines(q, a.Now(), a.Width())); err != nil {
 		return err
+	}
+	if lines := a.offerLines(q); lines != nil {
+		lines = append([]display.Safe{"", "an approval can be a grant of further commands, for an hour or --for TIME:"}, lines...)
+		if err := a.PrintLines(lines); err != nil {
+			return err
+		}
 	}
 	a.PrintMessage("\nAnswer with: tgctl approvals approve %s\n         or: tgctl approvals deny %s --reason \"...\"", id, id)
 	return nil
