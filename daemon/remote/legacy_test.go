@@ -300,16 +300,16 @@ func TestResume(t *testing.T) {
 func TestOldSSE(t *testing.T) {
 	for name, path := range map[string]string{"path": "/messages?session=1", "relative": "messages?session=1", "whole": "HOST/messages?session=1"} {
 		t.Run(name, func(t *testing.T) {
-			ends := make(chan func(string), 2)
-			var rec *recorder
-			var send func(string)
-			rec = record(func(w http.ResponseWriter, r *http.Request, message string) {
+			events := make(chan string, 8)
+			defer close(events)
+			rec := record(func(w http.ResponseWriter, r *http.Request, message string) {
 				switch {
 				case r.Method == http.MethodGet:
 					send := writeStream(w)
-					ends <- send
 					send("event: endpoint\n" + event(strings.Replace(path, "HOST", "http://"+r.Host, 1)))
-					<-r.Context().Done()
+					for text := range events {
+						send(text)
+					}
 				case r.URL.Path == "/messages" && r.URL.Query().Get("session") == "1":
 					w.WriteHeader(http.StatusAccepted)
 					_, _ = io.WriteString(w, "Accepted")
@@ -319,12 +319,11 @@ func TestOldSSE(t *testing.T) {
 			})
 			a := connect(t, serve(t, rec, false))
 			a.write(initialize)
-			send = <-ends
 			rec.await(t, 2, initialize)
-			send("event: message\n" + event(welcome))
+			events <- "event: message\n" + event(welcome)
 			a.expect(welcome)
 			a.write(initialized, call(1), call(2))
-			send(event(answer(2)) + event(note) + event(answer(1)) + event(answer(7)))
+			events <- event(answer(2)) + event(note) + event(answer(1)) + event(answer(7))
 			a.expect(answer(2), note, answer(1), answer(7)) // the relay refuses the last one, and records it
 			if n := len(rec.requests("GET")); n != 1 {
 				t.Errorf("%d streams were opened", n)

@@ -98,7 +98,7 @@ func TestMirrors(t *testing.T) {
 		tool(`{"items":{"properties":{"r":{"type":"string","x-mcp-header":"R"}}}}`):                                "error",
 		tool(`{"anyOf":[{"properties":{"r":{"type":"string","x-mcp-header":"R"}}}]}`):                              "error",
 		tool(`{"properties":{"l":{"type":"array","items":{"type":"string","x-mcp-header":"R"}}}}`):                 "error",
-		tool(`{"properties":["x-mcp-header"]}`):                                                                    "[]",
+		tool(`{"properties":["x-mcp-header"]}`):                                                                    "error",
 		tool(`{"properties":[{"x-mcp-header":1}]}`):                                                                "error",
 	} {
 		got := "error"
