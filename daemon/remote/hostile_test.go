@@ -8,9 +8,9 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
@@ -86,11 +86,11 @@ func TestRefusedMessages(t *testing.T) {
 		"a line break in a string":        {message: "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":\"b\nc\"}}"},
 		"a second line in a string":       {message: "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":\"b\n" + answer(2)},
 		"a string without end":            {message: `{"jsonrpc":"2.0","id":1,"result":{"a":"b`},
-		"NUL":                             {message: "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":\"\x00\"}}", passed: true},
-		"a byte order mark":               {message: "\ufeff" + answer(1), passed: true},
+		"NUL":                             {message: "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":\"\x00\"}}", passed: true, own: true},
+		"a byte order mark":               {message: "\ufeff" + answer(1), passed: true, own: true},
 		"invalid UTF-8":                   {message: "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":\"\xff\"}}", passed: true, own: true},
 		"nothing but blanks":              {message: "  \n "},
-		"a message in the other's string": {message: `{"jsonrpc":"2.0","id":1,"result":{"a":"` + strings.ReplaceAll(answer(2), `"`, `\"`) + `"}}x`, passed: true},
+		"a message in the other's string": {message: `{"jsonrpc":"2.0","id":1,"result":{"a":"` + strings.ReplaceAll(answer(2), `"`, `\"`) + `"}}x`, passed: true, own: true},
 	} {
 		for way, h := range respond(test.message) {
 			t.Run(name+" "+way, func(t *testing.T) {
@@ -144,6 +144,8 @@ func endless(w io.Writer, text string) (n int) {
 	return n
 }
 
+//gotest:plain it reads a hundred megabytes, and concurrency is not its subject
+
 // Streams without end and compressed bombs are cut off, and the call is answered with an error.
 func TestEndless(t *testing.T) {
 	block := strings.Repeat("x", 64<<10)
@@ -160,6 +162,9 @@ func TestEndless(t *testing.T) {
 	} {
 		for _, kind := range []string{"text/event-stream", "application/json"} {
 			for _, encoding := range []string{"", "gzip"} {
+				if encoding == "" && kind == "application/json" && name != "one line" {
+					continue // all texts are the same to it
+				}
 				t.Run(strings.Join([]string{name, kind, encoding}, " "), func(t *testing.T) {
 					written := make(chan int, 1)
 					rec := record(streamable(map[string]handlerFunc{`"id":1,`: func(w http.ResponseWriter, _ *http.Request, _ string) {
@@ -212,9 +217,9 @@ func TestLongest(t *testing.T) {
 
 // A server that begins many large messages at once gets only some of them into memory.
 func TestManyLarge(t *testing.T) {
-	const calls = 64
+	const calls = 3 * maxLarge
 	release := make(chan struct{})
-	half := strings.Repeat("x", 8<<20)
+	half := strings.Repeat("x", 3<<20)
 	rec := record(streamable(map[string]handlerFunc{"tools/call": func(w http.ResponseWriter, _ *http.Request, message string) {
 		send := writeStream(w)
 		send(`data: {"jsonrpc":"2.0","id":` + idOf(message) + `,"result":{"a":"` + half)
@@ -226,11 +231,10 @@ func TestManyLarge(t *testing.T) {
 	for i := range calls {
 		a.write(call(i + 1))
 	}
-	for until := 0; len(a.conn.large) < maxLarge && until < 1000; until++ {
-		runtime.Gosched()
-	}
-	if n := cap(a.conn.large); n != maxLarge {
-		t.Errorf("%d large messages may arrive at once", n)
+	for until := time.Now().Add(20 * time.Second); len(a.conn.large) < maxLarge; time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("%d large messages arrive at once", len(a.conn.large))
+		}
 	}
 	close(release)
 	got := map[string]bool{}

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	largeBytes    = 1 << 20             // of a message that counts as large
-	maxLarge      = 4                   // messages that are received at once
-	maxQuietBytes = 2 * wire.MaxMessage // that are read for one message, with all that surrounds it
-	maxErrorBytes = 64 << 10            // of the body of an HTTP error
+	largeBytes    = 1 << 20                      // of a message that counts as large
+	maxLarge      = 4                            // messages that are received at once
+	maxQuietBytes = wire.MaxMessage + largeBytes // that are read for one message, with all that surrounds it
+	maxErrorBytes = 64 << 10                     // of the body of an HTTP error
 )
 
 var (
@@ -95,7 +95,10 @@ func oneLine(data []byte) (line []byte, ok bool) {
 			quoted = !quoted
 		}
 	}
-	return line, !quoted
+	if quoted {
+		return nil, false
+	}
+	return line, true
 }
 
 // receive handles one message of the server. It came on the stream of r, or of the session s itself if
