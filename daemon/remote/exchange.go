@@ -175,10 +175,7 @@ func isStream(resp *http.Response) bool {
 // listen opens the stream for what the server says by itself, if it offers one. It ends with the
 // session.
 func (c *Conn) listen(s *session) {
-	c.mu.Lock()
-	isOld := s.endpoint != nil
-	c.mu.Unlock()
-	if isOld {
+	if c.hasOneStream(s) {
 		return
 	}
 	c.start(func() {
@@ -266,7 +263,11 @@ func (c *Conn) mirrorsFor(r *request) []mirror {
 
 // relist lists the server's tools, since it refuses the headers of r: a definition may have changed.
 func (c *Conn) relist(r *request) error {
-	meta, cursor := rawjson.Read(r.e.Meta.Of(r.line)).Without("progressToken"), ""
+	all := rawjson.Read(r.e.Meta.Of(r.line))
+	meta, cursor := all.Without("progressToken"), ""
+	if err := all.Err(); err != nil {
+		return err
+	}
 	for range maxPages {
 		c.mu.Lock()
 		c.asked++

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -376,8 +377,11 @@ func TestSlowAgent(t *testing.T) {
 func TestClientIsGone(t *testing.T) {
 	a := connect(t, serve(t, record(streamable(nil)), true))
 	a.conn.client = refusing{}
-	a.write(initialize)
+	_ = a.conn.Write(t.Context(), []byte(initialize)) // it may have ended by then
 	<-a.conn.ctx.Done()
+	if err := a.conn.Write(t.Context(), []byte(call(1))); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("a line is accepted that goes nowhere: %v", err)
+	}
 }
 
 type refusing struct{}

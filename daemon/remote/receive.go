@@ -113,20 +113,20 @@ func (c *Conn) receive(s *session, r *request, data []byte) error {
 		return c.drop(r, "it is empty")
 	}
 	if err := wire.Read(line, wire.FromServer, &e); err != nil {
-		return c.refused(r, line, err)
+		return c.refused(s, r, line, err)
 	}
 	if e.Kind != wire.Result && e.Kind != wire.Error || !e.ID.Present() {
 		c.deliver(line)
 		return nil
 	}
 	c.mu.Lock()
-	of, hasOne := c.open[e.Key(line)], s.endpoint != nil // one stream for all
+	of := c.open[e.Key(line)]
 	c.mu.Unlock()
 	switch {
 	case of == nil: // whoever reads the lines refuses and records it
 		c.deliver(line)
 		return nil
-	case of == r, r == nil && hasOne && of.session == s:
+	case of == r, r == nil && of.session == s && c.hasOneStream(s):
 		return c.answer(of, line, &e)
 	case r == nil:
 		return c.drop(nil, "an answer on the stream for other messages")
@@ -172,21 +172,32 @@ func (c *Conn) dropLine(r *request, err error) error {
 }
 
 // refused handles a line that the strict reader refuses. Whoever reads the lines refuses it, too, and
-// records it. But a line that could be understood as being about another request, or could swallow the
-// lines that follow it, goes nowhere.
-func (c *Conn) refused(r *request, line []byte, err error) error {
+// records and answers it. But a line that could be understood as being about a request on another
+// stream, or could swallow the lines that follow it, goes nowhere.
+func (c *Conn) refused(s *session, r *request, line []byte, err error) error {
 	var refusal *wire.Refusal
 	if !errors.As(err, &refusal) {
 		return c.drop(r, err.Error())
 	}
-	id, _ := wire.Key(refusal.ID.Of(line))
-	isOwn := !refusal.ID.Present() || r != nil && id == r.key
-	if !isOwn || wire.KindOf(refusal.Reason) == wire.KindBatch || endsInString(line) {
+	var of *request
+	isAbout, hasOne := refusal.ID.Present(), r == nil && c.hasOneStream(s)
+	c.mu.Lock()
+	if key, err := wire.Key(refusal.ID.Of(line)); err == nil && isAbout {
+		of = c.open[key]
+	}
+	c.mu.Unlock()
+	switch isBatch := wire.KindOf(refusal.Reason) == wire.KindBatch; {
+	case hasOne && endsInString(line):
+		if of != nil {
+			c.answerError(of, fmt.Errorf("remote server %s: %w: %s", c.server.ID, errRefused, refusal.Reason))
+		}
+		return c.drop(nil, refusal.Reason)
+	case !hasOne && (isAbout && of != r || isBatch || endsInString(line)):
 		return c.drop(r, refusal.Reason)
 	}
 	c.deliver(line)
-	if r != nil && refusal.ID.Present() && c.take(r) { // the refusal is answered there
-		r.cancel(errAnswered)
+	if of != nil && !refusal.Answer && c.take(of) { // the refusal answers it
+		of.cancel(errAnswered)
 	}
 	return nil
 }
@@ -264,8 +275,8 @@ func (c *Conn) read(s *session, r *request, t *stream) error {
 		case err != nil:
 			return err
 		case e.TooLong:
-			if err := c.dropLine(r, errTooLong); err != nil {
-				return err
+			if err := c.dropLine(r, errTooLong); err != nil || c.hasOneStream(s) {
+				return errTooLong // nobody knows which request it answers, so all get an error
 			}
 		case len(e.Data) > 0 && (e.Name == "" || e.Name == "message"):
 			if err := c.receive(s, r, e.Data); err != nil {
@@ -278,6 +289,13 @@ func (c *Conn) read(s *session, r *request, t *stream) error {
 			return nil
 		}
 	}
+}
+
+// hasOneStream reports whether all answers of s come on one stream, as in 2024-11-05.
+func (c *Conn) hasOneStream(s *session) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return s.endpoint != nil
 }
 
 // resumable returns id if it can be the value of a header.
