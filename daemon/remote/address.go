@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/url"
 	"strings"
+
+	"golang.org/x/net/idna"
 )
 
 // maxAddressBytes is the maximum length of an address.
@@ -44,6 +46,13 @@ func parseAddress(text string) (*address, error) {
 		return nil, errors.New("the address has no host")
 	}
 	a.url.User, a.url.Fragment, a.url.RawFragment = nil, "", ""
+	if host := u.Hostname(); !strings.Contains(host, ":") && strings.IndexFunc(host, func(r rune) bool { return r > '~' }) >= 0 {
+		ascii, err := idna.Lookup.ToASCII(host) // the form that is dialed
+		if err != nil {
+			return nil, errors.New("the host of the address is not a name")
+		}
+		a.url.Host = ascii + strings.TrimPrefix(u.Host, host)
+	}
 	return a, nil
 }
 

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	maxOpen          = 256 // requests
+	maxOpen          = 256     // requests
+	maxErrorText     = 1 << 10 // bytes of an error for the agent
 	orderTimeout     = 10 * time.Second
 	handshakeTimeout = time.Minute
 	leaveTimeout     = 5 * time.Second // for the request that ends a session
@@ -101,9 +102,13 @@ func (n *Network) Open(s Server, client Client) (*Conn, error) {
 }
 
 func open(s Server, a *address, client Client, rt http.RoundTripper, log *slog.Logger) *Conn {
-	if s.Headers = s.Headers.Clone(); s.Headers == nil {
-		s.Headers = http.Header{}
+	headers := http.Header{}
+	for name, values := range s.Headers {
+		for _, value := range values {
+			headers.Add(name, value)
+		}
 	}
+	s.Headers = headers
 	if a.user != nil && s.Headers.Get("Authorization") == "" {
 		password, _ := a.user.Password()
 		s.Headers.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(a.user.Username()+":"+password)))
@@ -195,7 +200,7 @@ func (c *Conn) Write(ctx context.Context, line []byte) error {
 		timeout = orderTimeout
 		send = func() {
 			defer notifySent()
-			if err := c.notify(s, line, &e); err != nil && c.ctx.Err() == nil {
+			if err := c.notify(s.ctx, s, line, &e); err != nil && c.ctx.Err() == nil {
 				c.log.Warn("send a message", "method", e.Method, "err", err)
 			}
 		}
@@ -335,7 +340,8 @@ func (c *Conn) answerError(r *request, err error) {
 	}
 	c.log.Warn("a request failed", "method", r.e.Method, "err", err)
 	if r.answer == nil {
-		c.deliver(mcp.RefuseUnread(r.id, mcp.CodeServerExit, "The MCP server did not answer: "+err.Error()))
+		text := "The MCP server did not answer: " + err.Error()
+		c.deliver(mcp.RefuseUnread(r.id, mcp.CodeServerExit, text[:min(len(text), maxErrorText)])) // it may quote the server
 	}
 }
 
@@ -346,7 +352,7 @@ func (c *Conn) deliver(line []byte) {
 }
 
 // notify sends a message that has no answer.
-func (c *Conn) notify(s *session, line []byte, e *wire.Envelope) error {
+func (c *Conn) notify(ctx context.Context, s *session, line []byte, e *wire.Envelope) error {
 	header := c.header(s, acceptBoth)
 	c.mu.Lock()
 	if c.initialize == nil && c.version != "" {
@@ -358,7 +364,7 @@ func (c *Conn) notify(s *session, line []byte, e *wire.Envelope) error {
 	if endpoint == nil {
 		endpoint = c.address.url
 	}
-	resp, err := c.post(s.ctx, endpoint, header, line, func() {})
+	resp, err := c.post(ctx, endpoint, header, line, func() {})
 	if err != nil {
 		return err
 	}
@@ -467,7 +473,7 @@ func (c *Conn) Resume(initialize []byte) <-chan struct{} {
 
 // shakeHands repeats the handshake of the agent for the session s. The server must answer as before.
 func (c *Conn) shakeHands(s *session, initialize []byte) error {
-	ctx, cancel := context.WithTimeout(s.ctx, handshakeTimeout)
+	ctx, cancel := context.WithTimeoutCause(s.ctx, handshakeTimeout, fmt.Errorf("the handshake takes longer than %s", handshakeTimeout))
 	defer cancel()
 	var e wire.Envelope
 	if err := wire.Read(initialize, wire.FromAgent, &e); err != nil || e.Method != "initialize" {
@@ -491,7 +497,10 @@ func (c *Conn) shakeHands(s *session, initialize []byte) error {
 	if line == nil {
 		line = []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	}
-	return c.notify(s, line, &wire.Envelope{Kind: wire.Notification, Method: "notifications/initialized"})
+	if err := c.notify(ctx, s, line, &wire.Envelope{Kind: wire.Notification, Method: "notifications/initialized"}); err != nil {
+		return fmt.Errorf("repeat the handshake: %w", err)
+	}
+	return nil
 }
 
 // call sends a request of the connection's own and returns its answer.

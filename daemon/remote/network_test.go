@@ -28,6 +28,7 @@ func TestAddress(t *testing.T) {
 		"https://Example.com/mcp?k=s#f": "https://example.com:443 https://Example.com/mcp",
 		"http://h:8080":                 "http://h:8080 http://h:8080",
 		"https://user:pass@h/x%2Fy":     "https://h:443 https://h/x%2Fy",
+		"https://BÜCHER.example:8443/x": "https://xn--bcher-kva.example:8443 https://xn--bcher-kva.example:8443/x",
 		"http://[::1]:80/":              "http://[::1]:80 http://[::1]:80/",
 		"unix:///run/s.sock":            "http://localhost:80 unix:///run/s.sock",
 		"unix:///run/s.sock#/mcp":       "http://localhost:80 unix:///run/s.sock",

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -89,6 +90,15 @@ func (a *agent) write(lines ...string) {
 			a.t.Fatalf("write %.200s: %v", line, err)
 		}
 	}
+}
+
+// writeAside is write in a goroutine, for a line that takes long to be sent.
+func (a *agent) writeAside(line string) {
+	go func() {
+		if err := a.conn.Write(a.t.Context(), []byte(line)); err != nil && !errors.Is(err, ErrLeft) {
+			a.t.Errorf("write %.200s: %v", line, err)
+		}
+	}()
 }
 
 // await returns the next line that the agent gets.

@@ -24,6 +24,7 @@ func sdkServer() *mcp.Server {
 		}
 		text := in.Text
 		if text == "roots" {
+			//lint:ignore SA1019 servers in use ask for roots
 			roots, err := r.Session.ListRoots(ctx, nil)
 			if err != nil {
 				return nil, nil, err

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,7 +114,7 @@ func TestRetryAfter(t *testing.T) {
 				}
 				return response(test.status, "text/plain", "", "Retry-After", test.after()), nil
 			}, func(a *agent) {
-				go a.write(call(1))
+				a.writeAside(call(1))
 				if test.want == "" {
 					if got := <-a.lines; got != answer(1) {
 						t.Errorf("the agent gets %s", got)
@@ -261,7 +262,7 @@ func TestIdempotent(t *testing.T) {
 					return nil, nil
 				}, func(a *agent) {
 					a.conn.server.Idempotent = func(_ []byte, e *wire.Envelope) bool { return isIdempotent && e.Method == "tools/call" }
-					go a.write(call(1))
+					a.writeAside(call(1))
 					a.expectError("1")
 					want := test.want
 					if !isIdempotent {
@@ -291,7 +292,7 @@ func TestOrder(t *testing.T) {
 		if d := time.Since(start); d != orderTimeout {
 			t.Errorf("the next line waits %v", d)
 		}
-		go a.write(call(1))
+		a.writeAside(call(1))
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
 		a.nothing()
@@ -357,11 +358,64 @@ func TestEndpointTimeout(t *testing.T) {
 		return resp, nil
 	}, func(a *agent) {
 		start := time.Now()
-		go a.write(initialize)
+		a.writeAside(initialize)
 		a.expectError("0", "405", "endpoint")
 		if d := time.Since(start); d != endpointTimeout {
 			t.Errorf("it is waited for %v", d)
 		}
 		synctest.Wait()
 	})
+}
+
+// A server that takes the repeated handshake and does not complete it is gone after a while: the agent's
+// lines wait meanwhile.
+func TestHandshakeTimeout(t *testing.T) {
+	for _, hangs := range []string{`"initialize"`, "notifications/initialized"} {
+		t.Run(hangs, func(t *testing.T) {
+			var renewed atomic.Bool
+			inTime(t, func(r *http.Request, message string) (*http.Response, error) {
+				if strings.Contains(message, `"id":2,`) {
+					renewed.Store(true)
+					return response(404, "", ""), nil
+				}
+				if renewed.Load() && strings.Contains(message, hangs) {
+					return hanging(r)
+				}
+				return nil, nil
+			}, func(a *agent) {
+				a.write(call(1))
+				a.expect(answer(1))
+				start := time.Now()
+				a.write(call(2))
+				a.expectError("2")
+				if err := a.conn.Write(a.t.Context(), []byte(call(3))); err == nil {
+					t.Error("a line is accepted that goes nowhere")
+				}
+				if err := <-a.gone; !strings.Contains(err.Error(), "longer than 1m") || time.Since(start) != handshakeTimeout {
+					t.Errorf("the server is gone after %v: %v", time.Since(start), err)
+				}
+			})
+		})
+	}
+}
+
+// Headers are sent once, however they are written.
+func TestConfiguredHeaders(t *testing.T) {
+	rec := record(streamable(nil))
+	s := serve(t, rec, false)
+	s.Address = strings.Replace(s.Address, "http://", "http://user:pass@", 1)
+	for _, configured := range []http.Header{nil, {"authorization": {"Bearer b"}, "x-a": {"1", "2"}}} {
+		s.Headers = configured
+		a := connect(t, s)
+		a.write(initialize)
+		a.expect(welcome)
+		all := rec.requests("POST")
+		got, want := all[len(all)-1].header, "Basic dXNlcjpwYXNz"
+		if configured != nil {
+			want = "Bearer b"
+		}
+		if len(got["Authorization"]) != 1 || got.Get("Authorization") != want || len(got["X-A"]) != len(configured["x-a"]) {
+			t.Errorf("the headers are %v", got)
+		}
+	}
 }

@@ -119,7 +119,7 @@ var mayImport = map[string][]string{
 	"daemon/runtime/supervise": {sys, sync, "internal/...", "daemon/gate"},
 	"daemon/runtime/agent":     {sys, json, "internal/...", "daemon/gate", "daemon/config", "daemon/runtime/supervise", "daemon/submit"},
 	// Servers behind an address. They are judged elsewhere.
-	"daemon/remote":            {"internal/...", "daemon/remote/sse", nethttp},
+	"daemon/remote":            {"internal/...", "daemon/remote/sse", nethttp, idna},
 	"daemon/remote/sse":        {},
 	"daemon/facts":             {sys, json, sync, text, "internal/...", "daemon/gate", "daemon/config"},
 	"daemon/runtime/backend":   {"internal/...", "daemon/gate", "daemon/runtime/supervise"},
