@@ -200,6 +200,7 @@ func TestSessionEnds(t *testing.T) {
 	}))
 	a := connect(t, serve(t, rec, true))
 	a.shakeHands()
+	rec.await(t, 1, "GET")
 	a.write(call(1))
 	a.expect(answer(1))
 	a.write(call(2))

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -95,7 +94,7 @@ func (a *agent) write(lines ...string) {
 // writeAside is write in a goroutine, for a line that takes long to be sent.
 func (a *agent) writeAside(line string) {
 	go func() {
-		if err := a.conn.Write(a.t.Context(), []byte(line)); err != nil && !errors.Is(err, ErrLeft) {
+		if err := a.conn.Write(a.t.Context(), []byte(line)); err != nil && a.conn.ctx.Err() == nil {
 			a.t.Errorf("write %.200s: %v", line, err)
 		}
 	}()
