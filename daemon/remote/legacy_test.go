@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func writePEM(t *testing.T, certificate []byte) string {
@@ -268,8 +269,13 @@ func TestSessionIsNotRenewed(t *testing.T) {
 				a.write(call(3))
 				a.expectError("3")
 			}
-			if err := <-a.gone; err == nil {
-				t.Error("the server is gone without a reason")
+			select {
+			case err := <-a.gone:
+				if err == nil {
+					t.Error("the server is gone without a reason")
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatal("the server is not gone")
 			}
 			if err := a.conn.Write(t.Context(), []byte(call(4))); err == nil {
 				t.Error("a line is accepted that goes nowhere")
