@@ -52,12 +52,15 @@ type Member interface {
 	Leave()
 }
 
-// Client receives the lines of an in-memory server. Its methods do not block and are safe for
-// concurrent use.
+// Client receives the lines of an in-memory server. Its methods, except for DeliverWait, do not block.
+// They are safe for concurrent use.
 type Client interface {
 	// Deliver takes one line, which is valid during the call. It returns false if too much is
 	// unread; the client is then removed.
 	Deliver(line []byte) bool
+	// DeliverWait is like Deliver, but waits while too much is unread. It is for a server that can be
+	// made to wait. An error means that the client takes no more, or that ctx has ended.
+	DeliverWait(ctx context.Context, line []byte) error
 	// Gone reports that the server no longer serves the client, and why.
 	Gone(err error)
 }
@@ -138,13 +141,46 @@ func (m *InMemory) Write(parts ...[]byte) error {
 func (m *InMemory) Deliver(line []byte) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.gone != nil || len(m.lines) > 0 && m.bytes+len(line) > maxUnread || len(m.lines) >= maxUnreadLines {
+	if m.gone != nil || m.isFull(line) {
 		return false
 	}
+	m.append(line)
+	return true
+}
+
+// DeliverWait implements [Client].
+func (m *InMemory) DeliverWait(ctx context.Context, line []byte) error {
+	stop := context.AfterFunc(ctx, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.changed.Broadcast()
+	})
+	defer stop()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for m.gone == nil && ctx.Err() == nil && m.isFull(line) {
+		m.changed.Wait()
+	}
+	if m.gone != nil {
+		return m.gone
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	m.append(line)
+	return nil
+}
+
+// isFull reports whether line has to wait, because too much is unread. m.mu must be held.
+func (m *InMemory) isFull(line []byte) bool {
+	return len(m.lines) > 0 && m.bytes+len(line) > maxUnread || len(m.lines) >= maxUnreadLines
+}
+
+// append adds a line to those that are unread. m.mu must be held.
+func (m *InMemory) append(line []byte) {
 	m.lines = append(m.lines, terminated(line))
 	m.bytes += len(line)
 	m.changed.Broadcast()
-	return true
 }
 
 // Gone implements [Client].
@@ -254,6 +290,7 @@ func (in *inbox) Fill() error {
 	m.bytes -= len(m.lines[0]) - 1
 	m.lines[0] = nil
 	m.lines = m.lines[1:]
+	m.changed.Broadcast() // DeliverWait
 	return nil
 }
 

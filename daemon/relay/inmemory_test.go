@@ -85,3 +85,58 @@ func TestSharedIsNotStarted(t *testing.T) {
 	s.hangUp(fromAgent)
 	s.over(fromAgent)
 }
+
+// A server that can wait for an agent that does not read loses nothing. Its wait ends with its context,
+// and with the session.
+func TestInMemoryServerWaits(t *testing.T) {
+	s := newStage(t, play{shared: true})
+	s.leave()
+	agent, to := pipeOf(t)
+	defer agent.Close()
+	s.kept[1].Close()
+	s.kept[1] = to
+	s.mu.Lock()
+	s.member = nil
+	s.mu.Unlock()
+	s.run(s.ends())
+	s.letGo()
+	s.steps("judged " + aCall)
+	client := s.member.client
+	note := []byte(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"` + strings.Repeat("x", 1<<20) + `"}}`)
+	n := 0
+	for ; client.Deliver(note); n++ {
+		if n > 64 {
+			t.Fatal("there is no end to what it takes")
+		}
+		for len(s.judge.observations) > 0 {
+			<-s.judge.observations
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Millisecond, errors.New("no longer"))
+	defer cancel()
+	if err := client.DeliverWait(ctx, note); err == nil || err.Error() != "no longer" {
+		t.Errorf("it waits until %v", err)
+	}
+	delivered := make(chan error, 1)
+	go func() { delivered <- client.DeliverWait(t.Context(), note) }()
+	lines := bufio.NewReaderSize(agent, 2<<20)
+	for i := range n + 1 {
+		for len(s.judge.observations) > 0 {
+			<-s.judge.observations
+		}
+		if line, err := lines.ReadString('\n'); err != nil || len(line) < 1<<20 {
+			t.Fatalf("line %d of %d is %.100s, %v", i, n, line, err)
+		}
+	}
+	if err := <-delivered; err != nil {
+		t.Error(err)
+	}
+	client.Gone(errors.New("it ends"))
+	if err := client.DeliverWait(t.Context(), note); err == nil {
+		t.Error("a line is taken after the end")
+	}
+	if _, err := lines.ReadString('\n'); err != nil { // the call's error
+		t.Error(err)
+	}
+	s.over()
+}

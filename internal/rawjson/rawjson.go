@@ -105,6 +105,20 @@ func Canonical(raw []byte) []byte {
 	return value
 }
 
+// Pick returns the named members of the object raw in a canonical form, to compare objects by them. An
+// object that readers may understand differently is equal only to itself.
+func Pick(raw []byte, names ...string) string {
+	var picked []byte
+	for _, name := range names {
+		s, err := wire.Member(raw, wire.Span{End: len(raw)}, name)
+		if err != nil {
+			return string(raw)
+		}
+		picked = append(append(picked, ' '), Canonical(s.Of(raw))...)
+	}
+	return string(picked)
+}
+
 // Set returns the object raw with the named member set to a raw value. It replaces an existing
 // member or inserts a new one as the first.
 func Set(raw []byte, name string, value []byte) ([]byte, error) {

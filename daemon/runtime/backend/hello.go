@@ -37,12 +37,7 @@ func handshakeKey(line []byte, e *wire.Envelope) string {
 
 // agreement returns version and capabilities of the object at s in a canonical form.
 func agreement(line []byte, s wire.Span) string {
-	version, unclear := wire.Member(line, s, "protocolVersion")
-	capabilities, err := wire.Member(line, s, "capabilities")
-	if unclear != nil || err != nil {
-		return string(s.Of(line)) // ambiguous content is equal only to itself
-	}
-	return fmt.Sprintf("%s %s", rawjson.Canonical(version.Of(line)), rawjson.Canonical(capabilities.Of(line)))
+	return rawjson.Pick(s.Of(line), "protocolVersion", "capabilities")
 }
 
 // fits reports whether a client with the handshake key may use this process. An empty key stands

@@ -26,6 +26,7 @@ const (
 	qr       = "rsc.io/qr"
 	shsyntax = "mvdan.cc/sh/v3/syntax"
 	idna     = "golang.org/x/net/idna"
+	nethttp  = "golang.org/x/net/http/..."
 	hpack    = "golang.org/x/net/http2/hpack"
 	rawproto = "google.golang.org/protobuf/encoding/protowire"
 	cedar    = "github.com/cedar-policy/cedar-go/..."
@@ -117,6 +118,9 @@ var mayImport = map[string][]string{
 	// What keeps programs running stands on supervise.
 	"daemon/runtime/supervise": {sys, sync, "internal/...", "daemon/gate"},
 	"daemon/runtime/agent":     {sys, json, "internal/...", "daemon/gate", "daemon/config", "daemon/runtime/supervise", "daemon/submit"},
+	// Servers behind an address. They are judged elsewhere.
+	"daemon/remote":            {"internal/...", "daemon/remote/sse", nethttp, idna},
+	"daemon/remote/sse":        {},
 	"daemon/facts":             {sys, json, sync, text, "internal/...", "daemon/gate", "daemon/config"},
 	"daemon/runtime/backend":   {"internal/...", "daemon/gate", "daemon/runtime/supervise"},
 	"daemon/observe/metrics":   {"internal/...", "daemon/gate", "daemon/config", prom, promText, promData},

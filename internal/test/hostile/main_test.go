@@ -12,6 +12,7 @@ package hostile
 
 import (
 	"flag"
+	"os"
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/internal/test/rig"
@@ -25,7 +26,12 @@ var (
 
 const ownCases = "testdata/cases.jsonl"
 
-func TestMain(m *testing.M) { rig.Main(m) }
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == bridgeRole {
+		os.Exit(bridge(os.Args[2:]))
+	}
+	rig.Main(m)
+}
 
 // policy is what the cases are written for: everything is forwarded but one
 // tool, and each shim says which profile it wants.

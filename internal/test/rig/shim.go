@@ -36,6 +36,10 @@ type Options struct {
 	// then.
 	Before []string
 
+	// Through is a program with its first arguments that is wrapped in place of the test's server. It
+	// is started with the command line of that as further arguments, and starts that.
+	Through []string
+
 	// Each is called with each line that the agent receives, including the line feed, and then
 	// Agent does not keep the lines: for tests with too many of them. Each must not retain the
 	// line.
@@ -84,7 +88,7 @@ func (h *Fixture) Shim(tb testing.TB, o Options) *Shim {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		s.listen, command = l, []string{self, serverRole, l.path}
+		s.listen, command = l, slices.Concat(o.Through, []string{self, serverRole, l.path})
 	}
 	argv := o.Instead
 	if argv == nil {

@@ -1,0 +1,221 @@
+package remote
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+	"golang.org/x/net/http/httpproxy"
+)
+
+// Network opens connections to servers, and owns what they share. Connections to one origin, with the
+// same certificates, policy and proxy, share TCP connections.
+type Network struct {
+	resolver Resolver
+	log      *slog.Logger
+	wait     sync.WaitGroup // for the ends of connections
+
+	mu         sync.Mutex // guards the fields below
+	transports map[string]*transport
+	closed     bool
+}
+
+// transport is what some connections share.
+type transport struct {
+	*http.Transport
+	users int
+}
+
+// NewNetwork returns a Network that looks up names with resolver.
+func NewNetwork(resolver Resolver, log *slog.Logger) *Network {
+	return &Network{resolver: resolver, log: log, transports: map[string]*transport{}}
+}
+
+// Close waits until the connections, which the caller has left, have ended. No more can be opened.
+func (n *Network) Close() {
+	n.mu.Lock()
+	n.closed = true
+	n.mu.Unlock()
+	n.wait.Wait()
+}
+
+const (
+	maxHeaderBytes = 64 << 10 // of a response
+	maxPEMBytes    = 4 << 20  // of a file with certificates or a key
+	pingInterval   = 30 * time.Second
+	pingTimeout    = 15 * time.Second
+)
+
+// reserved lists headers that describe the message or the connection, so that no configuration may set
+// them.
+var reserved = []string{
+	"Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect", "Host", "Keep-Alive",
+	"Last-Event-Id", "Mcp-Method", "Mcp-Name", "Mcp-Protocol-Version", "Mcp-Session-Id", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+}
+
+// checkHeaders checks the headers of a configuration.
+func checkHeaders(headers http.Header) error {
+	for name, values := range headers {
+		canonical := http.CanonicalHeaderKey(name)
+		switch {
+		case !httpguts.ValidHeaderFieldName(name):
+			return fmt.Errorf("%q can't be the name of a header", name)
+		case slices.Contains(reserved, canonical) || strings.HasPrefix(canonical, paramPrefix):
+			return fmt.Errorf("the header %s can't be set: ThoughtGate sets it as the protocol requires", canonical)
+		case slices.ContainsFunc(values, func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) }):
+			return fmt.Errorf("the value of the header %s has characters that no header may have", canonical) // it may be secret
+		}
+	}
+	return nil
+}
+
+// acquire returns the transport for a server. It must be released.
+func (n *Network) acquire(s *Server, to *address) (t *transport, release func(), err error) {
+	proxy, err := proxyOf(s, to)
+	if err != nil {
+		return nil, nil, err
+	}
+	config, files, err := s.tlsConfig()
+	if err != nil {
+		return nil, nil, err
+	}
+	key := fmt.Sprintf("%q %q %x %d %q", origin(to.url), to.socket, files, s.Policy, proxy)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil, nil, errors.New("the daemon ends")
+	}
+	t = n.transports[key]
+	if t == nil {
+		t = &transport{Transport: n.transport(s, to, config, proxy)}
+		n.transports[key] = t
+	}
+	t.users++
+	n.wait.Add(1)
+	return t, func() {
+		n.mu.Lock()
+		if t.users--; t.users == 0 {
+			delete(n.transports, key)
+			t.CloseIdleConnections()
+		}
+		n.mu.Unlock()
+		n.wait.Done()
+	}, nil
+}
+
+func (n *Network) transport(s *Server, to *address, config *tls.Config, proxy *url.URL) *http.Transport {
+	var system net.Dialer
+	t := &http.Transport{
+		TLSClientConfig: config, TLSHandshakeTimeout: connectTimeout, ForceAttemptHTTP2: true,
+		MaxIdleConnsPerHost: 32, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: maxHeaderBytes,
+		HTTP2: &http.HTTP2Config{SendPingTimeout: pingInterval, PingTimeout: pingTimeout},
+	}
+	switch {
+	case to.socket != "":
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return system.DialContext(ctx, "unix", to.socket)
+		}
+	case proxy != nil:
+		system.Timeout = connectTimeout
+		t.Proxy, t.DialContext = http.ProxyURL(proxy), system.DialContext
+	default:
+		d := &dialer{hostPort: hostPort(to.url), policy: s.Policy, resolver: n.resolver, dial: system.DialContext}
+		t.DialContext = d.DialContext
+	}
+	return t
+}
+
+// proxyOf returns the proxy for a server; nil for none. A proxy looks up the server's name itself, so
+// that no policy can hold for what it connects to: an address that must be public needs a direct
+// connection. To resolve the name here, and to send the proxy an address instead, would not help where
+// it matters: networks with a proxy often resolve no public names, and their proxies admit names.
+func proxyOf(s *Server, to *address) (*url.URL, error) {
+	if to.socket != "" {
+		return nil, nil
+	}
+	get := func(name string) (value string) {
+		for _, entry := range s.Environ { // the last one counts, and lower case before upper case
+			if v, ok := strings.CutPrefix(entry, name+"="); ok {
+				value = v
+			}
+		}
+		return value
+	}
+	first := func(name string) string {
+		if v := get(strings.ToLower(name)); v != "" {
+			return v
+		}
+		return get(name)
+	}
+	config := httpproxy.Config{HTTPProxy: first("HTTP_PROXY"), HTTPSProxy: first("HTTPS_PROXY"), NoProxy: first("NO_PROXY")}
+	proxy, err := config.ProxyFunc()(to.url)
+	switch {
+	case err != nil:
+		return nil, errors.New("the proxy in the environment is not a URL") // err may repeat its password
+	case proxy != nil && s.Policy == PublicOnly:
+		return nil, fmt.Errorf("the environment names a proxy (%s), through which ThoughtGate can't check where the address of a project leads; write the server into a file of your own, or its host into NO_PROXY", proxy.Host)
+	}
+	return proxy, nil
+}
+
+// tlsConfig returns the TLS configuration of a server, and a digest of the files that it was read
+// from.
+func (s *Server) tlsConfig() (*tls.Config, []byte, error) {
+	config, digest := &tls.Config{MinVersion: tls.VersionTLS12}, sha256.New()
+	read := func(path string) ([]byte, error) {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		text, err := io.ReadAll(io.LimitReader(f, maxPEMBytes))
+		fmt.Fprintf(digest, "%d ", len(text))
+		digest.Write(text)
+		return text, err
+	}
+	if s.CAFile != "" {
+		text, err := read(s.CAFile)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read ca_file: %w", err)
+		}
+		roots, err := x509.SystemCertPool()
+		if err != nil {
+			roots = x509.NewCertPool() // a system without certificates
+		}
+		if !roots.AppendCertsFromPEM(text) {
+			return nil, nil, fmt.Errorf("read ca_file: %s has no certificate in PEM form", s.CAFile)
+		}
+		config.RootCAs = roots
+	}
+	if s.CertFile != "" {
+		certificate, err := read(s.CertFile)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read the client certificate: %w", err)
+		}
+		key, err := read(cmp.Or(s.KeyFile, s.CertFile))
+		if err != nil {
+			return nil, nil, fmt.Errorf("read the key of the client certificate: %w", err)
+		}
+		pair, err := tls.X509KeyPair(certificate, key)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read the client certificate: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, digest.Sum(nil), nil
+}
