@@ -188,6 +188,8 @@ func TestEndless(t *testing.T) {
 }
 
 // A message of the greatest length crosses, and one that is longer does not.
+//
+//gotest:plain it moves much, and other tests have the same goroutines
 func TestLongest(t *testing.T) {
 	message := func(n int) string {
 		const around = `{"jsonrpc":"2.0","id":1,"result":{"a":""}}`
@@ -210,6 +212,8 @@ func TestLongest(t *testing.T) {
 }
 
 // A server that begins many large messages at once gets only some of them into memory.
+//
+//gotest:plain it moves much, and other tests have the same goroutines
 func TestManyLarge(t *testing.T) {
 	const calls = 3 * maxLarge
 	release := make(chan struct{})
