@@ -138,9 +138,9 @@ func endless(w io.Writer, text string) (n int) {
 	return n
 }
 
-//gotest:plain it reads a hundred megabytes, and concurrency is not its subject
-
 // Streams without end and compressed bombs are cut off, and the call is answered with an error.
+//
+//gotest:plain it reads a hundred megabytes, and concurrency is not its subject
 func TestEndless(t *testing.T) {
 	block := strings.Repeat("x", 64<<10)
 	for name, h := range map[string]func(w io.Writer) int{
