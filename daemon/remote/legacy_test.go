@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 func writePEM(t *testing.T, certificate []byte) string {
@@ -339,16 +341,16 @@ func TestOldSSE(t *testing.T) {
 	}
 }
 
-// When the stream of such a server breaks, its session is lost.
-func TestOldSSEBreaks(t *testing.T) {
-	streams := make(chan chan string, 2)
-	rec := record(func(w http.ResponseWriter, r *http.Request, message string) {
+// oldServer is a server of 2024-11-05. Each of its streams sends the texts of a channel, until that is
+// closed.
+func oldServer(streams chan<- chan string) *recorder {
+	return record(func(w http.ResponseWriter, r *http.Request, _ string) {
 		switch {
 		case r.Method == http.MethodGet:
-			send, events := writeStream(w), make(chan string, 8)
-			streams <- events
+			send, texts := writeStream(w), make(chan string, 8)
 			send("event: endpoint\n" + event("/messages"))
-			for text := range events {
+			streams <- texts
+			for text := range texts {
 				send(text)
 			}
 		case r.URL.Path == "/messages":
@@ -357,22 +359,45 @@ func TestOldSSEBreaks(t *testing.T) {
 			w.WriteHeader(http.StatusNotFound)
 		}
 	})
-	a := connect(t, serve(t, rec, false))
-	a.write(initialize)
-	first := <-streams
-	first <- event(welcome)
-	a.expect(welcome)
-	a.write(initialized, call(1))
-	rec.await(t, 1, call(1))
-	close(first)
-	a.expectError("1", "may have been executed")
-	second := <-streams
-	second <- event(welcome)
-	a.write(call(2))
-	rec.await(t, 1, call(2))
-	second <- event(answer(2))
-	a.expect(answer(2))
-	close(second)
+}
+
+// When the stream of such a server breaks, or nobody knows what it answered, its session is lost. A line
+// that is refused ends the call that it is about, and no other.
+func TestOldSSEBreaks(t *testing.T) {
+	for name, end := range map[string]func(stream chan string){
+		"closed": func(stream chan string) { close(stream) },
+		"too long": func(stream chan string) {
+			stream <- "data: " + strings.Repeat("x", wire.MaxMessage+1) + "\n\n"
+			close(stream)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			streams := make(chan chan string, 2)
+			rec := oldServer(streams)
+			a := connect(t, serve(t, rec, false))
+			a.write(initialize)
+			first := <-streams
+			first <- event(welcome)
+			a.expect(welcome)
+			a.write(initialized, call(1), call(3))
+			rec.await(t, 1, call(3))
+			torn := `{"jsonrpc":"2.0","id":3,"result":{},"x":"`
+			first <- event(torn)
+			if got := a.await(); strings.Contains(got, torn) {
+				t.Errorf("the agent gets %s", got)
+			}
+			end(first)
+			a.expectError("1", "may have been executed")
+			second := <-streams
+			second <- event(welcome)
+			a.write(call(2))
+			rec.await(t, 1, call(2))
+			second <- event(answer(2))
+			a.expect(answer(2))
+			a.nothing()
+			close(second)
+		})
+	}
 }
 
 // The stream of 2024-11-05 must say first where messages go, and that must be the same origin.

@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -168,6 +169,44 @@ func TestSharedConnections(t *testing.T) {
 	}
 	if _, err := n.Open(server, other); err == nil {
 		t.Error("a closed network opens a connection")
+	}
+}
+
+// Nothing is left running when a network has been closed, whatever its connections were doing.
+func TestNothingIsLeft(t *testing.T) {
+	rec := record(streamable(map[string]handlerFunc{
+		"GET": func(w http.ResponseWriter, r *http.Request, _ string) {
+			writeStream(w)(event(note))
+			<-r.Context().Done()
+		},
+		`"id":1,`: func(_ http.ResponseWriter, r *http.Request, _ string) { <-r.Context().Done() },
+		`"id":2,`: func(w http.ResponseWriter, r *http.Request, _ string) {
+			writeStream(w)("id: 1\n" + event(note))
+			panic(http.ErrAbortHandler)
+		},
+	}))
+	for proto, secure := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(proto, func(t *testing.T) {
+			server := serve(t, rec, secure)
+			before := runtime.NumGoroutine()
+			n := NewNetwork(net.DefaultResolver, slog.New(slog.DiscardHandler))
+			for range 10 {
+				a := newAgent(t)
+				a.open(n, server)
+				a.shakeHands()
+				a.expect(note)
+				a.write(call(1), call(2))
+				a.expect(note)
+				a.conn.Leave()
+			}
+			n.Close()
+			for until := time.Now().Add(20 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) { // the server's end too
+				if time.Now().After(until) {
+					buf := make([]byte, 1<<20)
+					t.Fatalf("%d goroutines, and %d before\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
+				}
+			}
+		})
 	}
 }
 
