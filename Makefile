@@ -85,6 +85,7 @@ test-all: cc npm ## run the long campaigns, of which test runs a small piece eac
 	$(GO) test -count=1 -run '^TestKill' -v -timeout 60m ./internal/agentconf -args -all-kills
 	$(GO) test -count=1 -run '^TestAgreesWithGit$$|^TestLargeTree$$' -v -timeout 0 ./internal/worktree -args -cases=1000 -files=100000
 	$(GO) test -count=1 -run '^TestRandomLinesAgainstBash$$' -v -timeout 60m ./internal/shell -args -lines=100000
+	$(GO) test -count=1 -run '^TestRemote$$' -v -timeout 60m ./internal/test/hostile -args -behind=1
 	$(MAKE) loosen
 
 # LOOSEN=REGEXP tries only the changes whose file and description match.

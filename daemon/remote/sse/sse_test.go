@@ -120,7 +120,7 @@ func (r *endless) Read(p []byte) (int, error) {
 }
 
 // A line without end takes no more memory than the limit.
-func TestReaderMemory(t *testing.T) {
+func TestEventMemory(t *testing.T) {
 	r := NewReader(&endless{}, 1<<20)
 	if err := r.Next(&Event{}); err != io.EOF {
 		t.Errorf("got %v", err)

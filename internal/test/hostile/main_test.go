@@ -21,6 +21,7 @@ import (
 var (
 	casesFile = flag.String("cases", ownCases, "the case file to play")
 	onlyTier  = flag.Int("tier", 2, "play cases up to this tier: 1 is wire and protocol, 2 also what hardens beyond them")
+	behind    = flag.Int("behind", 5, "play one of so many cases with a server behind an address")
 	update    = flag.Bool("update", false, "write testdata/cases.jsonl anew from the tables")
 )
 

@@ -35,7 +35,10 @@ func TestRemote(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("all", func(t *testing.T) { // so that the fixture outlives them
-		for _, c := range readCases(t, *casesFile) {
+		for i, c := range readCases(t, *casesFile) {
+			if i%*behind > 0 { // make test-all plays all of them
+				continue
+			}
 			t.Run(strings.ReplaceAll(c.Class, "/", "_")+"/"+c.ID, func(t *testing.T) {
 				switch {
 				case c.Direction != fromServer:
