@@ -53,6 +53,8 @@ func TestGrain(t *testing.T) {
 		{"ls sub/deep", "p", "ls||p"},
 		{"pytest --cov=sub -k 'a or b'", "p", "pytest||p"},
 		{"git log --format=%H", "p", "git|log|p"},
+		{"git merge -", "p", "git|merge|p"},
+		{"ls - -- ''", "p", "ls||p"},
 		{"git push", "q", "does not run in the project"},
 		{"git push", "p/out", "does not run in the project"},
 		{"git push", "nowhere", "more than one command"}, // its folder is not known
