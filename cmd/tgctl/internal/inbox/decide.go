@@ -202,7 +202,7 @@ func (a *app) printDecided(d *decision, q *pb.Approval, edit []byte, done *pb.De
 		then = a.tilde(grantGiven(g))
 		for _, o := range q.GetOffers() {
 			if o.GetMatch() == g.GetMatch() {
-				then += "\nBefore it, the grant " + coveredBefore(q, o) + "."
+				then += "\nIt would have covered " + coveredBefore(q, o) + "."
 			}
 		}
 	} else if d.answer == pb.Answer_ANSWER_APPROVE && len(q.GetOffers()) > 1 {

@@ -90,7 +90,7 @@ func (a *app) offerLines(q *pb.Approval) []display.Safe {
 		if g := o.GetGrain(); g != nil {
 			match, what = ui.Choose(o.GetMatch() == pb.GrantMatch_GRANT_MATCH_VERB, "verb", "program"), a.tilde(approval.GrainText(g))
 		}
-		lines = append(lines, "  --match "+padded(match, 7, false)+"  "+what+"   "+coveredBefore(q, o))
+		lines = append(lines, "  --match "+padded(match, 7, false)+"  "+what+"   covers "+coveredBefore(q, o))
 	}
 	if why := q.GetAlone(); why != "" {
 		lines = append(lines, "  no other command can be granted with it: "+display.Text(why))
@@ -98,9 +98,9 @@ func (a *app) offerLines(q *pb.Approval) []display.Safe {
 	return lines
 }
 
-// coveredBefore says how many calls a grant would have covered.
+// coveredBefore says how many earlier calls a grant would have covered.
 func coveredBefore(q *pb.Approval, o *pb.GrantOffer) display.Safe {
-	return "covers " + display.Count(o.GetCovers()) + ui.Choose(q.GetSession() == "", " of the calls before it", " of this session's calls")
+	return display.Count(o.GetCovers()) + ui.Choose(q.GetSession() == "", " of the calls before it", " of this session's calls")
 }
 
 // tilde shortens the paths in a text.
