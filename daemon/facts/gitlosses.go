@@ -16,8 +16,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/worktree"
 )
 
-// maxFolders is in how many folders it is counted what one command discards. The deadline of all
-// counting holds as well.
+// maxFolders is the number of folders in which is counted what one command discards. The deadline of
+// all counting holds as well.
 const maxFolders = 16
 
 // git looks at what a command of git discards, or pushes over, wherever it may run.
@@ -38,7 +38,7 @@ func (s *losses) git(d *effects.Deed) {
 			before.copied = &copied
 		}
 		detail := s.gitIn(dir, d)
-		if seen[detail] { // nothing, or the same as in another folder of the tree, which counts once
+		if seen[detail] { // nothing, or the same as in another folder of the tree: take back what gitIn has counted
 			parsed := s.parsed
 			*s, s.inspection.call.Extent = before, extent
 			s.parsed = parsed

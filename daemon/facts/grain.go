@@ -77,7 +77,7 @@ func (in *inspection) leaves(word, dir, folder string) bool {
 	if strings.ContainsAny(word, "$`") {
 		return true
 	}
-	if flag := strings.TrimLeft(word, "-"); flag != word && word[:2] != "--" && strings.Contains(flag, "/") && !strings.Contains(flag, "=") {
+	if flag := strings.TrimLeft(word, "-"); flag != word && !strings.HasPrefix(word, "--") && strings.Contains(flag, "/") && !strings.Contains(flag, "=") {
 		return true // in -Ia/b and -I/usr it is not known where the path begins
 	}
 	for _, part := range strings.FieldsFunc(word, func(r rune) bool { return r <= ' ' || strings.ContainsRune("=,:;@+\"'", r) }) {

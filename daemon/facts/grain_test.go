@@ -53,6 +53,8 @@ func TestGrain(t *testing.T) {
 		{"ls sub/deep", "p", "ls||p"},
 		{"pytest --cov=sub -k 'a or b'", "p", "pytest||p"},
 		{"git log --format=%H", "p", "git|log|p"},
+		{"git merge -", "p", "git|merge|p"},
+		{"ls - -- ''", "p", "ls||p"},
 		{"git push", "q", "does not run in the project"},
 		{"git push", "p/out", "does not run in the project"},
 		{"git push", "nowhere", "more than one command"}, // its folder is not known
@@ -185,4 +187,22 @@ func TestGrainCoversOnlyTheLike(t *testing.T) {
 	if covered < 20 {
 		t.Errorf("only %d lines were covered: they are too different", covered)
 	}
+}
+
+// FuzzGrain checks that a grain is found for any command line, and is in the project.
+func FuzzGrain(f *testing.F) {
+	for _, seed := range []string{"git merge -", "ls -- --", "go test ./... 2>&1", "tsc -I/a --b=c,~/d '=' ''", "make a:b @c", "git \xff"} {
+		f.Add(seed)
+	}
+	top, err := filepath.EvalSymlinks(f.TempDir())
+	if err != nil {
+		f.Fatal(err)
+	}
+	finder := facts.New(facts.Options{Home: home})
+	f.Fuzz(func(t *testing.T, command string) {
+		g := finder.Grain(t.Context(), top, shellCall(command, top, top).Arguments())
+		if g != nil && g.Alone == "" && (g.Program == "" || g.Folder != top) {
+			t.Errorf("%q has the grain %+v", command, g)
+		}
+	})
 }

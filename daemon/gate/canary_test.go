@@ -70,6 +70,21 @@ func TestCanaryCommand(t *testing.T) {
 	}
 }
 
+// A call that a person changes into the canary's command is a canary.
+func TestCanaryByEdit(t *testing.T) {
+	c := &Call{Case: Case{Server: agenthook.Server}}
+	c.Side, c.Line = wire.FromAgent, []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"shell","arguments":{"command":"ls"}}}`)
+	if err := wire.Read(c.Line, c.Side, &c.Envelope); err != nil {
+		t.Fatal(err)
+	}
+	c.Method, c.Subject = "tools/call", agenthook.Shell
+	before := c.isCanary()
+	edited, err := c.withArguments([]byte(`{"command":"true thoughtgate-canary"}`), "a person")
+	if err != nil || before || !edited.isCanary() || c.isCanary() {
+		t.Errorf("before %v, edited %v, the first afterwards %v, %v", before, edited.isCanary(), c.isCanary(), err)
+	}
+}
+
 // What the canary's server sends is not a call and passes.
 func TestCanaryOfAServer(t *testing.T) {
 	c := &Call{Message: Message{Side: wire.FromServer}, Case: Case{Server: record.CanaryServer}}

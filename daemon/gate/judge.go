@@ -363,18 +363,19 @@ func Direction(side wire.Side) string {
 	return "agent_to_server"
 }
 
-// isCanary reports whether c is a call of `tgctl doctor`: to its own server, or of the command that
-// it gives to an agent's hook.
+// isCanary reports whether c is a call of `tgctl doctor`. It is asked several times about each call,
+// and reads the arguments once.
 func (c *Call) isCanary() bool {
 	if c.canary == nil {
-		is := c.looksForCanary()
+		is := c.comesFromDoctor()
 		c.canary = &is
 	}
 	return *c.canary
 }
 
-// looksForCanary is isCanary, which is asked several times about each call, for the first time.
-func (c *Call) looksForCanary() bool {
+// comesFromDoctor reports whether c goes to doctor's own server, or is the command that it gives to an
+// agent's hook.
+func (c *Call) comesFromDoctor() bool {
 	switch {
 	case c.Side != wire.FromAgent:
 		return false

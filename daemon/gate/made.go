@@ -197,6 +197,7 @@ func (c *Call) withArguments(arguments []byte, whose string) (*Call, error) {
 		}
 	}
 	edited := *c
+	edited.canary = nil
 	err := edited.splice(at)
 	if err != nil {
 		return fail(err)

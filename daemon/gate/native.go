@@ -15,14 +15,12 @@ import (
 // call is forwarded, and the agent is told what to ask. What came of it is the agent's claim: it is
 // recorded as that, is neither an approval nor a grant, and no other call is judged by it.
 
-// SurfaceHost is the surface in records of calls about which the agent asks its own user.
-const SurfaceHost = "host"
-
 // OutcomeUnknown is the outcome of a call about which the agent was told to ask its own user, and
 // of which it has reported nothing.
 const OutcomeUnknown = "unknown"
 
-// maxQuestion limits the text that an agent shows its own user, in columns for each fact.
+// maxQuestion limits what an agent shows its own user of each fact, in columns. The reason may be
+// twice as long.
 const maxQuestion = 400
 
 // asksNatively reports whether the agent asks its own user about c. It must be able to, the
@@ -41,7 +39,7 @@ func (r *Ruling) MayAskNatively(agent string, facts []Fact) bool {
 // askNatively forwards c with the question that the agent is to ask.
 func (g *Gate) askNatively(ctx context.Context, c *Call, ruling *Ruling, facts []Fact, r *record.Record) Verdict {
 	c.native = true
-	r.Gate, r.Surface = "ask", SurfaceHost
+	r.Gate, r.Surface = "ask", record.SurfaceHost
 	r.Reason = fmt.Sprintf("%s is told to ask its own user: %s", cmp.Or(c.Agent, "the agent"), ruling.Reason)
 	v := g.forward(ctx, c, r, ruling.Redact)
 	if v.Move == Forward {
@@ -53,26 +51,19 @@ func (g *Gate) askNatively(ctx context.Context, c *Call, ruling *Ruling, facts [
 // nativeQuestion returns the question as a person reads it in the agent's own prompt: what asks,
 // and what is true of the call, as far as the reason does not say it.
 func nativeQuestion(r *Ruling, facts []Fact) string {
-	lines := []display.Safe{"ThoughtGate asks: " + display.Clip(r.Reason, 2*maxQuestion, "")}
+	text := "ThoughtGate asks: " + display.Clip(r.Reason, 2*maxQuestion, "")
 	for _, f := range facts {
 		if f.Detail != "" && !strings.Contains(r.Reason, f.Detail) {
-			lines = append(lines, display.Safe(f.Name)+": "+display.Clip(f.Detail, maxQuestion, ""))
+			text += "\n" + display.Safe(f.Name) + ": " + display.Clip(f.Detail, maxQuestion, "")
 		}
 	}
-	var all strings.Builder
-	for i, line := range lines {
-		if i > 0 {
-			all.WriteByte('\n')
-		}
-		all.WriteString(string(line))
-	}
-	return all.String()
+	return string(text)
 }
 
 // nativeOutcome adds to the record of an outcome that the agent was told to ask its own user.
 func nativeOutcome(r *record.Record) {
 	who := cmp.Or(r.Agent, "the agent")
-	r.Surface, r.Reason = SurfaceHost, who+" says that its user allowed it"
+	r.Surface, r.Reason = record.SurfaceHost, who+" says that its user allowed it"
 	if r.Verdict == OutcomeUnknown {
 		r.Reason = "nothing is known of whether the user of " + who + " allowed it"
 	}

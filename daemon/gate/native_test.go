@@ -72,7 +72,7 @@ func TestAsksNatively(t *testing.T) {
 			if strings.ContainsRune(v.Question, '\x1b') {
 				t.Errorf("what an agent wrote reaches a terminal as it is: %q", v.Question)
 			}
-			asks := slices.ContainsFunc(h.records, func(r *record.Record) bool { return r.Surface == SurfaceHost })
+			asks := slices.ContainsFunc(h.records, func(r *record.Record) bool { return r.Surface == record.SurfaceHost })
 			if forwarded := slices.Contains(h.noted, "forwarded shell"); asks != tt.asks || forwarded == (tt.asks || v.Move != Forward) {
 				t.Errorf("the record says that the agent asks: %v; the call counts as forwarded: %v", asks, forwarded)
 			}
@@ -102,11 +102,11 @@ func TestNativeOutcome(t *testing.T) {
 		}
 		a.Close(true)
 		call, last := h.records[0], h.records[len(h.records)-1]
-		if call.Verdict != "forward" || call.Gate != "ask" || call.Surface != SurfaceHost || call.Approval != "" || call.Decider != "" || call.Level != "" ||
+		if call.Verdict != "forward" || call.Gate != "ask" || call.Surface != record.SurfaceHost || call.Approval != "" || call.Decider != "" || call.Level != "" ||
 			call.Reason != "claude-code is told to ask its own user: it destroys 2 files" {
 			t.Errorf("the call is on record as %+v", call)
 		}
-		if len(h.records) != 2 || last.Kind != record.KindOutcome || last.Surface != SurfaceHost || last.Verdict+": "+last.Reason != want {
+		if len(h.records) != 2 || last.Kind != record.KindOutcome || last.Surface != record.SurfaceHost || last.Verdict+": "+last.Reason != want {
 			t.Errorf("the outcome is on record as %+v, want %s", last, want)
 		}
 	}

@@ -51,15 +51,15 @@ func digestOf(id string) digest {
 type known struct {
 	mu          sync.Mutex // guards the fields below
 	latest, old map[digest]bool
-	// unmatched counts events without ids, by what they are about, that no use in a transcript was
-	// taken for, and older those before them.
+	// unmatched counts events without ids, by what they are about, for which no use was found in a
+	// transcript yet. older counts those before them.
 	unmatched, older map[digest]int
 }
 
 func newKnown() *known { return &known{latest: map[digest]bool{}, unmatched: map[digest]int{}} }
 
-// await remembers an event without an id.
-func (k *known) await(about digest) {
+// addUnmatched remembers an event without an id.
+func (k *known) addUnmatched(about digest) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.unmatched) >= maxJudged {
@@ -68,8 +68,8 @@ func (k *known) await(about digest) {
 	k.unmatched[about]++
 }
 
-// matches reports whether the use d of a transcript is known, or can be the one of an event without
-// an id about the same, which no other use is taken for then.
+// matches reports whether the use d of a transcript is known, or belongs to an event without an id
+// that is about the same. No other use can belong to that event then.
 func (k *known) matches(d, about digest) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -150,7 +150,7 @@ func (l *ledger) note(e *agenthook.Event) {
 		l.full = !add(l.judged, digestOf(e.ID)) || l.full
 		l.kind.add(digestOf(e.ID))
 	case l.contract.Transcript.NoIDs:
-		l.kind.await(aboutOf(l.name(transcript), l.contract.Use(e)))
+		l.kind.addUnmatched(aboutOf(l.name(transcript), l.contract.Use(e)))
 	}
 	switch {
 	case transcript == "" || slices.Contains(l.paths, transcript):

@@ -151,7 +151,7 @@ func TestCompareWithoutIDs(t *testing.T) {
 func TestUnmatchedAreBounded(t *testing.T) {
 	k := newKnown()
 	for i := range 3 * maxJudged {
-		k.await(digestOf(fmt.Sprint(i)))
+		k.addUnmatched(digestOf(fmt.Sprint(i)))
 	}
 	if n := len(k.unmatched) + len(k.older); n > 2*maxJudged {
 		t.Errorf("%d are remembered", n)

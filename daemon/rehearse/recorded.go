@@ -119,7 +119,7 @@ func (r *Recorded) was() (verdict, because string) {
 		because = "extensions would have changed it, and the changed call was judged"
 	}
 	switch {
-	case r.Would == "WOULD_ASK", r.Verdict == "hold", r.Approval != "", r.Surface == gate.SurfaceHost, r.Would == "" && r.Verdict == "deny" && r.Gate == "ask":
+	case r.Would == "WOULD_ASK", r.Verdict == "hold", r.Approval != "", r.Surface == record.SurfaceHost, r.Would == "" && r.Verdict == "deny" && r.Gate == "ask":
 		return "ask", because
 	case r.Would != "" && r.Would != "WOULD_REDACT", r.Verdict == "deny":
 		return "deny", because

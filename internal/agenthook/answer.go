@@ -72,8 +72,8 @@ func (c *Contract) Asks(e *Event) bool {
 // headless are the options of Claude Code with which it asks nobody, or has a program answer.
 var headless = []string{"--print", "--output-format", "--input-format", "--permission-prompt-tool", "--sdk-url"}
 
-// Headless reports whether an argument of the agent's command line says that it runs where it may
-// have nobody to ask. It must be such an agent as AskModes says of.
+// Headless reports whether an argument of the agent's command line says that it may have nobody to
+// ask. It knows those of Claude Code, the only agent with AskModes.
 func (c *Contract) Headless(arg string) bool {
 	name, _, _ := strings.Cut(arg, "=")
 	if len(name) > 1 && name[0] == '-' && name[1] != '-' {

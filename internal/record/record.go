@@ -157,6 +157,9 @@ const (
 	CanaryRule = "built in: canary"
 )
 
+// SurfaceHost is the surface in records of calls about which the agent asks its own user.
+const SurfaceHost = "host"
+
 // Peer is a process that called on the control socket, as the kernel showed it at that
 // moment. Nothing in it is reported by the process itself, except program names, which
 // are the paths of their files.

@@ -8,10 +8,11 @@ import (
 	"strings"
 )
 
-// gitTexts are the flags of git's commands whose value is a command line.
+// gitTexts are the flags of git's commands whose value is a command line; or is a setting (c and config)
+// or a folder with hooks (template), either of which brings one.
 var gitTexts = map[string]string{
-	"archive": "exec", "clone": "u upload-pack", "difftool": "x extcmd", "fetch": "upload-pack", "fetch-pack": "exec upload-pack", "grep": "O open-files-in-pager",
-	"instaweb": "b browser d httpd", "ls-remote": "exec upload-pack", "pull": "upload-pack", "push": "exec receive-pack", "send-email": "smtp-server sendmail-cmd to-cmd cc-cmd header-cmd",
+	"archive": "exec", "clone": "u upload-pack c config template", "difftool": "x extcmd", "fetch": "upload-pack", "fetch-pack": "exec upload-pack", "grep": "O open-files-in-pager",
+	"init": "template", "instaweb": "b browser d httpd", "ls-remote": "exec upload-pack", "pull": "upload-pack", "push": "exec receive-pack", "send-email": "smtp-server sendmail-cmd to-cmd cc-cmd header-cmd",
 	"send-pack": "exec receive-pack", "daemon": "access-hook",
 }
 
@@ -238,10 +239,6 @@ func (e *evaluator) gitAlias(inv *invocation, name string, body Word, args []Wor
 
 // gitPrograms evaluates the command lines that a command of git is given in its words.
 func (e *evaluator) gitPrograms(inv *invocation, command string, args []Word, aliases map[string]Word) {
-	clones, template := command == "clone", ""
-	if clones || command == "init" {
-		template = " template"
-	}
 	if command == "config" {
 		e.gitConfig(args)
 	}
@@ -256,11 +253,7 @@ func (e *evaluator) gitPrograms(inv *invocation, command string, args []Word, al
 		if len(v) < 2 || v[0] != '-' {
 			continue
 		}
-		texts := gitTexts[command] + template
-		if clones {
-			texts += " c config"
-		}
-		flag, kind := flagOf(v, texts)
+		flag, kind := flagOf(v, gitTexts[command])
 		value := Word{}
 		switch {
 		case kind == attached:
@@ -273,16 +266,15 @@ func (e *evaluator) gitPrograms(inv *invocation, command string, args []Word, al
 			}
 			continue
 		}
-		if flag == "template" {
+		switch flag {
+		case "template":
 			e.gitFile(inv, "--template", value, aliases)
-			continue
-		}
-		if flag == "c" || flag == "config" {
+		case "c", "config":
 			key, setting := e.cutSetting(value)
 			e.gitSetting(inv, key, setting, aliases)
-			continue
+		default:
+			e.runText(e.composed(value.parts), value.From, inv.st, e.inner(inv, "git"), inv)
 		}
-		e.runText(e.composed(value.parts), value.From, inv.st, e.inner(inv, "git"), inv)
 	}
 }
 

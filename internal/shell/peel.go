@@ -9,13 +9,15 @@ import (
 
 // peel evaluates what inv runs, if it is a program that runs others.
 func (e *evaluator) peel(inv *invocation) (result, bool) {
-	switch inv.program {
-	case "find", "gfind", "fd", "fdfind":
+	switch each[inv.program] {
+	case "find":
 		return e.find(inv), true
-	case "xargs", "gxargs":
+	case "xargs":
 		return e.xargs(inv)
-	case "parallel", "sem":
+	case "parallel":
 		return e.parallel(inv)
+	}
+	switch inv.program {
 	case "git":
 		return e.git(inv), true
 	case "make", "gmake":

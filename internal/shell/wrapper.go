@@ -147,7 +147,25 @@ var globals = map[string]string{
 	"kubectl": "n s namespace context kubeconfig cluster user server token as", "oc": "n namespace context",
 	"git": "C c git-dir work-tree namespace config-env attr-source shallow-file", "npm": "C prefix w workspace", "pnpm": "C dir F filter", "yarn": "cwd",
 	"uv": "directory project", "docker-compose": "f p file project-name", "gcloud": "project zone account", "tmux": "L S f", "adb": "s H P t",
-	"podman": "H c",
+}
+
+// each are the programs that run a command for each of many things, by the name of the one that they
+// read their words as.
+var each = map[string]string{
+	"find": "find", "gfind": "find", "fd": "find", "fdfind": "find",
+	"xargs": "xargs", "gxargs": "xargs",
+	"parallel": "parallel", "sem": "parallel",
+}
+
+// wrapperName returns the name by which wrappers and globals have a program.
+func wrapperName(program string) string {
+	switch {
+	case strings.HasPrefix(program, "ld-linux"), strings.HasPrefix(program, "ld-musl"):
+		return "ld.so"
+	case program == "podman", program == "nerdctl":
+		return "docker"
+	}
+	return program
 }
 
 // GlobalFlags returns the flags with a value that stand before a subcommand of program, without
@@ -157,15 +175,12 @@ func GlobalFlags(program string) string { return globals[program] }
 // RunsCode reports whether a program may run another one, or code, that it is given or that its words
 // or files name, or changes the shell itself.
 func RunsCode(program string) bool {
-	if _, ok := interpreterOf(program); ok || isShell[program] || builtins[program] != nil || globals[program] != "" || strings.HasPrefix(program, "ld-") {
+	name := wrapperName(program)
+	if _, ok := interpreterOf(program); ok || isShell[program] || builtins[program] != nil || each[program] != "" || globals[name] != "" || strings.HasPrefix(program, "ld-") {
 		return true
 	}
-	switch program {
-	case "xargs", "gxargs", "parallel", "sem", "find", "gfind", "fd", "fdfind", "podman", "nerdctl":
-		return true
-	}
-	for name := range wrappers {
-		if first, _, _ := strings.Cut(name, " "); first == program {
+	for words := range wrappers {
+		if first, _, _ := strings.Cut(words, " "); first == name {
 			return true
 		}
 	}
@@ -175,13 +190,7 @@ func RunsCode(program string) bool {
 
 // wrapperOf returns the wrapper that inv calls, and what follows its name.
 func wrapperOf(inv *invocation) (w wrapper, label string, args []Word, ok bool) {
-	program := inv.program
-	if strings.HasPrefix(program, "ld-linux") || strings.HasPrefix(program, "ld-musl") {
-		program = "ld.so"
-	}
-	if program == "podman" || program == "nerdctl" {
-		program = "docker"
-	}
+	program := wrapperName(inv.program)
 	if w, ok := wrappers[program]; ok {
 		return w, program, inv.args, true
 	}

@@ -206,12 +206,12 @@ func (a *analysis) redirect(i int, r shell.Redirect) {
 	}
 }
 
-// isSilent reports whether command i surely prints nothing, so that a file to which its output goes is
-// empty then. What others print takes the place of what was in the file, as whoever runs them wants.
+// isSilent reports whether command i surely prints nothing, so that it empties a file to which its
+// output goes. A command that prints replaces what was in the file, which is what it is run for.
 func (a *analysis) isSilent(i int) bool {
 	c := &a.line.Commands[i]
 	if !c.IsGroup {
-		return isSilent(c)
+		return printsNothing(c)
 	}
 	inside := 0
 	for j := i + 1; j < len(a.line.Commands) && inside <= maxInside; j++ {
@@ -219,18 +219,18 @@ func (a *analysis) isSilent(i int) bool {
 		if of.Pos < c.Pos || of.End > c.End {
 			break
 		}
-		if inside++; !of.IsGroup && !isSilent(of) {
+		if inside++; !of.IsGroup && !printsNothing(of) {
 			return false
 		}
 	}
-	return inside > 0 && inside <= maxInside // of a function the commands stand elsewhere
+	return inside > 0 && inside <= maxInside // none are inside of a call of a function: they stand where it is defined
 }
 
 // maxInside is how many commands of a group are looked at to see that none of them prints.
 const maxInside = 16
 
-// isSilent reports whether a command that is no group surely prints nothing.
-func isSilent(c *shell.Command) bool {
+// printsNothing is isSilent for a command that is no group.
+func printsNothing(c *shell.Command) bool {
 	var words []string
 	for _, w := range c.Args {
 		v, known := w.Literal()

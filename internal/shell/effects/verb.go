@@ -35,14 +35,14 @@ const (
 // runners are verbs after which the next word names what is run.
 var runners = strings.Fields("run run-script task tool exec x")
 
-// gitVerbs are what git may do again in other words: nothing of it goes that git does not keep, unless
-// flags or words say so, which makes a deed.
+// gitVerbs are the verbs of git that may be done again with other words. None of them loses what git
+// does not keep, unless flags or words say so; then there is a deed.
 var gitVerbs = strings.Fields("add blame commit describe diff fetch log ls-files merge pull push rev-parse shortlog show status")
 
-// openVerbs are those with which the same word does anything.
+// openVerbs are verbs that say little about what is done.
 var openVerbs = strings.Fields("clean config create distclean env exec global help init set tool workspace workspaces x")
 
-// openPrograms are those that can do anything, which no other table says.
+// openPrograms can do more than their names say, and no other table says so.
 var openPrograms = strings.Fields("ansible ansible-playbook cdk chattr code firebase fly flyctl heroku irb lerna netlify nx open osascript patch gpatch pm2 pre-commit " +
 	"pry pulumi serverless sls sqlite3 start supabase swapoff turbo vercel vimdiff wrangler xdg-open")
 

@@ -99,7 +99,7 @@ func (a *app) recordSheet(rec *record.Record, sum string) *ui.Sheet {
 	s.Add("parked", ui.Choose(rec.Parked, "the agent was told to repeat the call", ""))
 	s.Add("grant", display.Name(rec.Grant))
 	s.Add("decider", ui.Choose(rec.Decider != "", display.Text(rec.Decider)+ui.Spaced(ui.Parens(display.Name(rec.Surface))), ""))
-	s.Add("asked by", ui.Choose(rec.Surface == "host" && rec.Decider == "", "the agent itself, which asks its own user; what comes of that is its claim", ""))
+	s.Add("asked by", ui.Choose(rec.Surface == record.SurfaceHost && rec.Decider == "", "the agent itself, which asks its own user; what comes of that is its claim", ""))
 	s.Add("approver", ui.Claimed(rec.Approver, rec.Surface))
 	s.Add("level", display.Name(rec.Level))
 	peerLines(s, rec.Peer)

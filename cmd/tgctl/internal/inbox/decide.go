@@ -202,11 +202,11 @@ func (a *app) printDecided(d *decision, q *pb.Approval, edit []byte, done *pb.De
 		then = a.tilde(grantGiven(g))
 		for _, o := range q.GetOffers() {
 			if o.GetMatch() == g.GetMatch() {
-				then += "\nBefore it, the grant " + coveredBefore(q, o) + "."
+				then += "\nBefore, it " + coveredBefore(q, o) + "."
 			}
 		}
 	} else if d.answer == pb.Answer_ANSWER_APPROVE && len(q.GetOffers()) > 1 {
-		then += "\nIt could have been a grant of further commands:"
+		then += "\nIt could have been a grant:"
 		for _, line := range a.offerLines(q) {
 			then += "\n" + line
 		}

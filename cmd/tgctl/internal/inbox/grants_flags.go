@@ -79,7 +79,8 @@ func (f *grantFlags) terms() (*pb.GrantTerms, error) {
 	return terms, nil
 }
 
-// offerLines lists the grants with which a command can be approved, or says why there is but one.
+// offerLines lists the grants with which a command can be approved, and says why there is none that is
+// wider.
 func (a *app) offerLines(q *pb.Approval) []display.Safe {
 	if len(q.GetOffers()) == 0 {
 		return nil
@@ -90,17 +91,19 @@ func (a *app) offerLines(q *pb.Approval) []display.Safe {
 		if g := o.GetGrain(); g != nil {
 			match, what = ui.Choose(o.GetMatch() == pb.GrantMatch_GRANT_MATCH_VERB, "verb", "program"), a.tilde(approval.GrainText(g))
 		}
-		lines = append(lines, "  --match "+padded(match, 7, false)+"  "+what+"   "+coveredBefore(q, o))
+		flag := "  --match " + padded(match, 7, false) + "  "
+		lines = append(lines, ui.Hanging(flag+what, a.Width(), display.Width(flag))...)
+		lines = append(lines, display.Safe(strings.Repeat(" ", display.Width(flag)))+coveredBefore(q, o))
 	}
 	if why := q.GetAlone(); why != "" {
-		lines = append(lines, "  no other command can be granted with it: "+display.Text(why))
+		lines = append(lines, ui.Hanging("  no wider grant is possible: "+display.Text(why), a.Width(), 4)...)
 	}
 	return lines
 }
 
-// coveredBefore says how many calls a grant would have covered.
+// coveredBefore says how many earlier calls a grant would have covered.
 func coveredBefore(q *pb.Approval, o *pb.GrantOffer) display.Safe {
-	return "covers " + display.Count(o.GetCovers()) + ui.Choose(q.GetSession() == "", " of the calls before it", " of this session's calls")
+	return "would have covered " + display.Count(o.GetCovers()) + ui.Choose(q.GetSession() == "", " of the calls before it", " of this session's calls")
 }
 
 // tilde shortens the paths in a text.

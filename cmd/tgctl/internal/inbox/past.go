@@ -155,7 +155,7 @@ func callsBefore(ctx context.Context, c *client.Client, q *pb.Approval) ([]pastC
 			q.GetSession() == "" && rec.Attachment != q.GetAttachment() {
 			continue
 		}
-		call := pastCall{seq: rec.Seq, at: rec.Time, id: rec.ID, verdict: audit.VerdictWord(&rec) + ui.Choose(rec.Surface == "host", " if its user agrees", ""), what: display.Name(rec.Server) + ui.Spaced(ui.CallName(rec.Method, rec.Tool))}
+		call := pastCall{seq: rec.Seq, at: rec.Time, id: rec.ID, verdict: audit.VerdictWord(&rec) + ui.Choose(rec.Surface == record.SurfaceHost, " if its user agrees", ""), what: display.Name(rec.Server) + ui.Spaced(ui.CallName(rec.Method, rec.Tool))}
 		var v values
 		if len(r.GetValues()) > 0 && json.Unmarshal(r.GetValues(), &v) == nil {
 			call.short = approval.Clipped(shortValues(&v))

@@ -62,7 +62,7 @@ func (a *app) showApproval(ctx context.Context, c *client.Client, q *pb.Approval
 		return err
 	}
 	if lines := a.offerLines(q); lines != nil {
-		lines = append([]display.Safe{"", "an approval can be a grant of further commands, for an hour or --for TIME:"}, lines...)
+		lines = append([]display.Safe{"", "the approval can be a grant, for an hour or --for TIME:"}, lines...)
 		if err := a.PrintLines(lines); err != nil {
 			return err
 		}

@@ -180,7 +180,7 @@ func explanationSheet(e *pb.Explanation) *ui.Sheet {
 	s.Add("after", ui.Choose(after != "", "extensions "+display.Text(after)+" see the result before the agent", ""))
 	s.Add("covers", display.Text(e.GetGrant()))
 	for _, g := range e.GetGrants() {
-		s.Add("grant", display.Name(g.GetId())+" approves it, "+approval.GrantBounds(g))
+		s.Add("grant", display.Name(g.GetId())+" approves it: calls "+approval.GrantBounds(g))
 	}
 	for _, n := range e.GetNear() {
 		s.Add("no match", citation(n.GetRule())+"\n"+display.Text(n.GetBecause()))
