@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	maxGrainWords = 64 // of a command; each is looked up as a path
+	maxGrainWords = 64      // of a command; each is looked up as a path
+	maxGrainBytes = 4 << 10 // of all its words, parts of which are looked up, too
 	maxVerbBytes  = 200
 )
 
@@ -55,7 +56,11 @@ func (in *inspection) grain(line *shell.Line, e *effects.Effects) *gate.Grain {
 	if !known || in.call.Project == "" {
 		return &gate.Grain{Alone: "it does not run in the project"}
 	}
-	if len(c.Args) > maxGrainWords {
+	size := 0
+	for _, w := range c.Args {
+		size += len(w.Value)
+	}
+	if len(c.Args) > maxGrainWords || size > maxGrainBytes {
 		return &gate.Grain{Alone: "it has more words than can be looked up"}
 	}
 	for _, w := range c.Args {
@@ -77,19 +82,28 @@ func (in *inspection) leaves(word, dir, folder string) bool {
 	if strings.ContainsAny(word, "$`") {
 		return true
 	}
-	if flag := strings.TrimLeft(word, "-"); flag != word && !strings.HasPrefix(word, "--") && strings.Contains(flag, "/") && !strings.Contains(flag, "=") {
-		return true // in -Ia/b and -I/usr it is not known where the path begins
+	flag, _, _ := strings.Cut(word, "=")
+	if isShort := strings.HasPrefix(flag, "-") && !strings.HasPrefix(flag, "--"); isShort && (strings.Contains(flag, "/") || strings.Contains(flag, "..")) || flag == "" && word != "" {
+		return true // in -Ia/b, -I/usr and -C.. it is not known where the path begins, and of =x zsh makes one
 	}
-	for _, part := range strings.FieldsFunc(word, func(r rune) bool { return r <= ' ' || strings.ContainsRune("=,:;@+\"'", r) }) {
-		if part[0] == '~' {
+	separates := func(r rune) bool { return r <= ' ' || strings.ContainsRune("=,:;@+\"'", r) }
+	for rest := strings.TrimLeftFunc(word, separates); rest != ""; {
+		if rest[0] == '~' {
 			return true
 		}
-		if !path.IsAbs(part) {
-			part = dir + "/" + part
+		part, after := rest, ""
+		if i := strings.IndexFunc(rest, separates); i >= 0 {
+			part, after = rest[:i], strings.TrimLeftFunc(rest[i:], separates)
 		}
-		if _, is := in.within(part, folder); !is {
-			return true
+		for _, name := range []string{part, rest} { // a link may have a name with separators
+			if !path.IsAbs(name) {
+				name = dir + "/" + name
+			}
+			if _, is := in.within(name, folder); !is {
+				return true
+			}
 		}
+		rest = after
 	}
 	return false
 }

@@ -10,43 +10,63 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/shell"
 )
 
-// verbs are the programs of which words say what they do: git push, npm test, make check. They do too
-// many things to be permitted as a whole.
-var verbs = func() map[string]verbKind {
-	all := map[string]verbKind{}
-	for kind, programs := range map[verbKind]string{
-		firstWord: "git go cargo npm pnpm yarn bun pip pip3 poetry bundle gem composer dotnet swift mix flutter dart zig",
-		everyWord: "make gmake just task rake gradle mvn ant ninja bazel invoke nox tox",
+// tasks are the programs that do tasks of the project's, which have names: make check. Each word that
+// is no flag is another one.
+var tasks = strings.Fields("make gmake just task rake gradle mvn ant ninja bazel invoke nox tox")
+
+// firstVerbs are, by program, the first words after which the others change little of what it does. What
+// is not here is not known: it may be a command that takes the name of another one, or code.
+//
+// What git may do again in other words loses nothing that git does not keep, unless flags or words
+// say so, which makes a deed.
+var firstVerbs = func() map[string][]string {
+	all := map[string][]string{}
+	for program, words := range map[string]string{
+		"git":      "add blame commit describe diff fetch log ls-files merge pull push rev-parse shortlog show status",
+		"go":       "build doc fmt generate list run test version vet",
+		"cargo":    "bench build check clippy doc fmt run test tree",
+		"npm":      "list ls outdated run run-script start t test",
+		"pnpm":     "build check lint list ls run run-script start test typecheck",
+		"yarn":     "build check lint list run start test typecheck",
+		"pip":      "check freeze list show",
+		"pip3":     "check freeze list show",
+		"poetry":   "build check show",
+		"bundle":   "check list show",
+		"gem":      "build list",
+		"composer": "run run-script show validate",
+		"dotnet":   "build format test",
+		"swift":    "build test",
+		"mix":      "compile format run test",
+		"flutter":  "analyze test",
+		"dart":     "analyze format run test",
+		"zig":      "build test",
 	} {
-		for _, name := range strings.Fields(programs) {
-			all[name] = kind
-		}
+		all[program] = strings.Fields(words)
 	}
 	return all
 }()
 
-type verbKind uint8
-
-const (
-	firstWord verbKind = iota + 1 // and the next one after a word of runners
-	everyWord                     // that is no flag: each is another thing to do
-)
-
 // runners are verbs after which the next word names what is run.
-var runners = strings.Fields("run run-script task tool exec x")
+var runners = strings.Fields("run run-script")
 
-// gitVerbs are the verbs of git that may be done again with other words. None of them loses what git
-// does not keep, unless flags or words say so; then there is a deed.
-var gitVerbs = strings.Fields("add blame commit describe diff fetch log ls-files merge pull push rev-parse shortlog show status")
+// openTasks are those with which the same word does anything.
+var openTasks = strings.Fields("clean config create distclean env exec global help init set tool workspace workspaces x")
 
-// openVerbs are verbs that say little about what is done.
-var openVerbs = strings.Fields("clean config create distclean env exec global help init set tool workspace workspaces x")
+// single are the programs that do one thing: they tell about files, make empty ones, or check what the
+// project has by what the project says. All others may do anything.
+var single = strings.Fields("base64 basename cat cksum clang-format cmp column comm cut df diff dirname du echo eslint expand false file flake8 fmt fold gofmt goimports " +
+	"head hexdump isort jest join ls md5sum mkdir mocha mypy nl od paste phpunit prettier pwd pylint pyright pytest readlink realpath rev rspec rubocop rustfmt seq sha1sum sha256sum " +
+	"shellcheck stat staticcheck strings tac tail touch tr true tsc unexpand vitest wc which whoami yamllint")
 
-// openPrograms can do more than their names say, and no other table says so.
-var openPrograms = strings.Fields("ansible ansible-playbook cdk chattr code firebase fly flyctl heroku irb lerna netlify nx open osascript patch gpatch pm2 pre-commit " +
-	"pry pulumi serverless sls sqlite3 start supabase swapoff turbo vercel vimdiff wrangler xdg-open")
+// otherwise are flags by which such programs do something else: what they are given as code or as the
+// name of another program, or they empty a folder.
+var otherwise = map[string]string{
+	"bazel": "run_under workspace_status_command", "cargo": "config Z", "dotnet": "p property", "eslint": "init", "go": "ldflags overlay", "gradle": "D system-prop", "just": "c chooser command e edit shell shell-arg",
+	"mvn": "D define", "mypy": "install-types python-executable", "ninja": "t", "npm": "node-options", "pylint": "init-hook", "pytest": "basetemp o override-ini pdbcls",
+	"rake": "E e execute execute-continue execute-print p r require", "tox": "override x", "tsc": "clean", "zig": "test-cmd",
+}
 
-var verbForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.:-]*$`)
+var verbForm = regexp.MustCompile(`^[A-Za-z0-9_./:@=+%,-]+$`)
 
 // Verb returns the command of a line that is simple, and the words that say what it does: "push" of
 // git push origin. They are "" for a program that does one thing. The error says why a permission for
@@ -58,58 +78,70 @@ func Verb(line *shell.Line, e *Effects) (c *shell.Command, verb string, err erro
 	if len(e.Deeds)+len(e.Deletes)+len(e.Moves)+len(e.Hosts)+len(e.Runs) > 0 || e.Truncated {
 		return nil, "", errors.New("it deletes, sends or changes what has to be seen each time")
 	}
-	spec := programOf(c.Program)
-	if verbs[c.Program] == 0 {
-		if name := PlainName(c.Program); verbs[name] != 0 || slices.Contains(openPrograms, name) || shell.RunsCode(name) || CanDestroy(name) || spec != nil && !spec.onlyFiles() {
+	if slices.ContainsFunc(c.Args, func(w shell.Word) bool { return isOtherwise(c.Program, w.Value) }) {
+		return nil, "", fmt.Errorf("its flags say that %s does something else", c.Program)
+	}
+	isTask, first := slices.Contains(tasks, c.Program), firstVerbs[c.Program]
+	if !isTask && first == nil {
+		if !slices.Contains(single, c.Program) {
 			return nil, "", fmt.Errorf("%s can do more than its name says", c.Program)
 		}
 		return c, "", nil
 	}
-	words := verbWords(c)
+	words := verbWords(c, isTask)
 	if len(words) == 0 {
 		return nil, "", fmt.Errorf("the words after %s do not begin with what it does", c.Program)
 	}
 	verb = strings.Join(words, " ")
-	isOpen := slices.ContainsFunc(words, func(w string) bool { return slices.Contains(openVerbs, w) })
-	if c.Program == "git" {
-		isOpen = !slices.Contains(gitVerbs, words[0])
-	} else if spec != nil && spec.subs[words[0]] != nil {
-		isOpen = isOpen || !spec.subs[words[0]].onlyFiles()
+	isOpen := !isTask && !slices.Contains(first, words[0]) || slices.ContainsFunc(words, func(w string) bool { return slices.Contains(openTasks, w) })
+	if run := words[len(words)-1]; c.Program == "yarn" { // what is no script of the project is a program
+		isOpen = isOpen || shell.RunsCode(run) || CanDestroy(run)
 	}
-	if isOpen || slices.ContainsFunc(c.Args, func(w shell.Word) bool { return strings.HasPrefix(w.Value, "--force") }) {
+	if isOpen {
 		return nil, "", fmt.Errorf("%s %s can do more than these words say", c.Program, verb)
 	}
 	return c, verb, nil
 }
 
-// verbWords returns the words that say what a program of verbs does; none if that is not certain.
-func verbWords(c *shell.Command) (words []string) {
+// verbWords returns the words that say what a program does; none if that is not certain.
+func verbWords(c *shell.Command, isTask bool) (words []string) {
 	for i, w := range c.Args {
 		isFlag := strings.HasPrefix(w.Value, "-")
-		switch {
-		case verbs[c.Program] == everyWord:
-			if !isFlag {
-				words = append(words, w.Value)
+		if isVerb := i == 0 || i == 1 && slices.Contains(runners, c.Args[0].Value); isFlag || !isTask && !isVerb {
+			if isVerb && !isTask {
+				return nil // it does not say what it runs
 			}
-		case i == 0 && verbForm.MatchString(w.Value):
-			words = append(words, w.Value)
-		case i == 1 && len(words) == 1 && slices.Contains(runners, words[0]) && w.Value != "" && !isFlag:
-			words = append(words, w.Value)
+			continue
 		}
+		if !verbForm.MatchString(w.Value) {
+			return nil // words of one verb could be those of another, split otherwise
+		}
+		words = append(words, w.Value)
 	}
-	if len(words) == 1 && slices.Contains(runners, words[0]) && verbs[c.Program] == firstWord {
-		return nil // it does not say what it runs
+	if !isTask && len(words) == 1 && slices.Contains(runners, words[0]) {
+		return nil
 	}
 	return words
 }
 
-// onlyFiles reports whether a program does nothing but read and write the files that it is given.
-func (p *program) onlyFiles() bool {
-	roles := p.words
-	for item := range strings.FieldsSeq(p.flags) {
-		if i := strings.IndexAny(item, "=?"); i >= 0 {
-			roles += item[i+1:]
+// isOtherwise reports whether a word of a program may be a flag by which it does something else. It
+// may be abbreviated, or one of several that stand together.
+func isOtherwise(program, word string) bool {
+	if strings.HasPrefix(word, "--force") {
+		return true
+	}
+	name := strings.TrimLeft(word, "-")
+	dashes := len(word) - len(name)
+	if i := strings.IndexAny(name, "=:"); i >= 0 {
+		name = name[:i]
+	}
+	if dashes == 0 || name == "" {
+		return false
+	}
+	for flag := range strings.FieldsSeq(otherwise[program]) {
+		if dashes > 1 && strings.HasPrefix(flag, name) || dashes == 1 && (len(flag) > 1 && strings.HasPrefix(name, flag) || len(flag) == 1 && strings.Contains(name, flag)) {
+			return true
 		}
 	}
-	return len(p.deeds)+len(p.subs) == 0 && p.also == nil && strings.Trim(roles, "RW_. ") == ""
+	return false
 }
