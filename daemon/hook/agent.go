@@ -101,14 +101,15 @@ func (a *agent) canAsk(e *agenthook.Event) bool {
 }
 
 // isAttended reports whether an agent runs at a terminal, and not only to print what comes of one
-// prompt: otherwise there is nobody whom it could ask, or a program would answer.
+// prompt: otherwise there is nobody whom it could ask, or a program would answer. A program that gives
+// itself a title overwrites its arguments, of which nothing but empty ones may be left.
 func isAttended(c *agenthook.Contract, p proc.Process) bool {
 	info, err := proc.Look(p.PID)
 	if err != nil || info.Process != p || info.TTY == "" {
 		return false
 	}
 	args, err := proc.Args(p.PID)
-	return err == nil && len(args) > 0 && !slices.ContainsFunc(args, c.Headless)
+	return err == nil && len(args) > 0 && !slices.Contains(args, "") && !slices.ContainsFunc(args, c.Headless)
 }
 
 // change returns the agent's answer to a call that was approved with other arguments.

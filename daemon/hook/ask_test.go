@@ -45,7 +45,7 @@ func TestIsAttended(t *testing.T) {
 		terminal bool
 		arg      string
 		want     bool
-	}{"at a terminal": {true, "x", true}, "to print an answer": {true, "-p", false}, "elsewhere": {false, "x", false}} {
+	}{"at a terminal": {true, "x", true}, "to print an answer": {true, "-p", false}, "elsewhere": {false, "x", false}, "with overwritten arguments": {true, "", false}} {
 		cmd := exec.Command("sh", "-c", "echo; read line", "claude", tt.arg)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		read, start := cmd.StdoutPipe, cmd.Start

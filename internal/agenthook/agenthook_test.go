@@ -28,6 +28,22 @@ func TestCallAndInput(t *testing.T) {
 			Other, `{"name":"Sing","arguments":{"a":1}}`, `{"name":"Sing","arguments":{}}`, `{}`,
 		},
 		{
+			"opencode", `{"hook_event_name":"PreToolUse","cwd":"/w","tool_name":"bash","tool_input":{"command":"ls","cwd":"/tmp"}}`,
+			Shell, `{"command":"ls","input.cwd":"/tmp","cwd":"/w"}`, `{"command":"ls","input.cwd":"/tmp","cwd":"/w"}`, `{"command":"ls","cwd":"/tmp"}`,
+		},
+		{
+			"codex", `{"hook_event_name":"PreToolUse","cwd":"/w","tool_name":"exec_command","tool_input":{"cmd":"ls","cwd":"/tmp","workdir":"/v"}}`,
+			Shell, `{"command":"ls","input.cwd":"/tmp","cwd":"/v"}`, `{"command":"ls","cwd":"/v"}`, `{"cmd":"ls","workdir":"/v"}`,
+		},
+		{
+			"gemini", `{"hook_event_name":"BeforeTool","cwd":"/w","tool_name":"run_shell_command","tool_input":{"command":"ls","directory":"/tmp"}}`,
+			Shell, `{"command":"ls","directory":"/tmp","cwd":"/w"}`, `{"command":"ls","cwd":"/w"}`, `{"command":"ls"}`,
+		},
+		{
+			"qwen", `{"hook_event_name":"PreToolUse","cwd":"/w","tool_name":"run_shell_command","tool_input":{"command":"ls","dir_path":"/tmp","directory":"/v"}}`,
+			Shell, `{"command":"ls","dir_path":"/tmp","cwd":"/v"}`, `{"command":"ls","cwd":"/v"}`, `{"command":"ls","directory":"/v"}`,
+		},
+		{
 			"claude-code", `{"hook_event_name":"PreToolUse","cwd":"/w","tool_name":"Bash","tool_input":{"command":"rm -rf a","cwd":"/tmp"}}`,
 			Shell, `{"command":"rm -rf a","input.cwd":"/tmp","cwd":"/w"}`, `{"command":"ls","input.cwd":"/tmp","cwd":"/w"}`, `{"command":"ls","cwd":"/tmp"}`,
 		},

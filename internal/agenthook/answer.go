@@ -69,8 +69,9 @@ func (c *Contract) Asks(e *Event) bool {
 	return e.Kind == Before && e.foreign == nil && !e.Subagent && e.ID != "" && slices.Contains(c.AskModes, e.Mode)
 }
 
-// headless are the options of Claude Code with which it asks nobody, or has a program answer.
-var headless = []string{"--print", "--output-format", "--input-format", "--permission-prompt-tool", "--sdk-url"}
+// headless are the options of Claude Code with which it asks nobody, or has a program answer: a
+// channel may pass its questions on.
+var headless = []string{"--print", "--output-format", "--input-format", "--permission-prompt-tool", "--sdk-url", "--channels", "--dangerously-load-development-channels"}
 
 // Headless reports whether an argument of the agent's command line says that it may have nobody to
 // ask. It knows those of Claude Code, the only agent with AskModes.

@@ -54,15 +54,17 @@ func TestAsks(t *testing.T) {
 func TestHeadless(t *testing.T) {
 	c := Of("claude-code")
 	for line, want := range map[string]bool{
-		"claude":                                    false,
-		"claude fix the parser, please":             false,
-		"claude -c --model opus":                    false,
-		"claude -p hello":                           true,
-		"claude -cp hello":                          true,
-		"claude --print hello":                      true,
-		"claude --output-format=json hello":         true,
-		"claude --input-format stream-json":         true,
-		"claude --permission-prompt-tool mcp__a__b": true,
+		"claude":                                                  false,
+		"claude fix the parser, please":                           false,
+		"claude -c --model opus":                                  false,
+		"claude -p hello":                                         true,
+		"claude -cp hello":                                        true,
+		"claude --print hello":                                    true,
+		"claude --output-format=json hello":                       true,
+		"claude --input-format stream-json":                       true,
+		"claude --permission-prompt-tool mcp__a__b":               true,
+		"claude --channels plugin:chat@x":                         true,
+		"claude --dangerously-load-development-channels server:x": true,
 	} {
 		if got := slices.ContainsFunc(strings.Fields(line), c.Headless); got != want {
 			t.Errorf("%s: headless: %v", line, got)

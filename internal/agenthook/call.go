@@ -64,16 +64,6 @@ func (c *Contract) Call(e *Event) (*Call, error) {
 	return t.call(e)
 }
 
-// hasFolder reports whether a member of the tool says in which folder it runs.
-func (t Tool) hasFolder() bool {
-	for _, canonical := range t.Members {
-		if canonical == "cwd" {
-			return true
-		}
-	}
-	return false
-}
-
 // call renames the members of the input that ThoughtGate understands. All others stay as they
 // are, so that nothing the agent says is left out of what is judged.
 func (t Tool) call(e *Event) (*Call, error) {
@@ -82,11 +72,11 @@ func (t Tool) call(e *Event) (*Call, error) {
 	var out writtenObject
 	for _, m := range in.Members {
 		name := m.Name
-		if name == "cwd" && !t.hasFolder() { // the model made it up, and the tool ignores it
+		if name == "cwd" && t.Members[name] == "" { // the model made it up, and the tool ignores it
 			name = "input.cwd"
 			call.renamed[name] = m.Name
 		} else if canonical := t.Members[name]; canonical != "" && canonical != name {
-			if in.Has(canonical) || call.renamed[canonical] != "" {
+			if in.Has(canonical) && (canonical != "cwd" || t.Members["cwd"] != "") || call.renamed[canonical] != "" {
 				in.Fail("%s has two members for %s", e.Tool, canonical)
 			}
 			name = canonical
@@ -94,7 +84,7 @@ func (t Tool) call(e *Event) (*Call, error) {
 		}
 		out.add(name, m.Value)
 	}
-	if e.Cwd != "" && (!in.Has("cwd") || !t.hasFolder()) && call.renamed["cwd"] == "" {
+	if e.Cwd != "" && (!in.Has("cwd") || t.Members["cwd"] == "") && call.renamed["cwd"] == "" {
 		out.add("cwd", text(filepath.Clean(e.Cwd)))
 		call.added = append(call.added, "cwd")
 	}

@@ -86,7 +86,7 @@ var contracts = []Contract{
 		Events: map[string]Kind{"BeforeTool": Before, "AfterTool": After, "SessionStart": Start, "SessionEnd": End},
 		Hooks:  []string{"BeforeTool", "AfterTool", "SessionStart", "SessionEnd"},
 		Unit:   time.Millisecond, Limit: time.Hour, words: wordsGemini, form: formGroup,
-		Tools: geminiTools, Transcript: geminiTranscript,
+		Tools: geminiTools("dir_path"), Transcript: geminiTranscript,
 		Unseen: []string{"anything in a folder that Gemini CLI does not trust: it runs no hooks there"},
 	},
 	{
@@ -94,7 +94,7 @@ var contracts = []Contract{
 		Agent: "qwen", Proven: true, Since: "0.24.4", Events: claudeEvents, MCP: "mcp__",
 		Hooks: []string{"PreToolUse", "PostToolUse", "PostToolUseFailure", "SessionStart", "SessionEnd"},
 		Unit:  time.Second, Limit: 50 * time.Second, words: wordsClaude, form: formGroup, fixed: true,
-		Tools: geminiTools, Transcript: qwenTranscript,
+		Tools: geminiTools("directory"), Transcript: qwenTranscript,
 	},
 	{
 		Agent: "opencode", Proven: true, Since: "1.0.0", Events: claudeEvents,
@@ -174,10 +174,14 @@ func gooseTools(prefix string) map[string]Tool {
 	}
 }
 
-var geminiTools = map[string]Tool{
-	"run_shell_command": named(Shell, "dir_path", "cwd", "directory", "cwd"),
-	"read_file":         named(Read, "file_path", "path", "absolute_path", "path"), "list_directory": named(Read, "dir_path", "path"),
-	"write_file": named(Write, "file_path", "path"), "replace": named(Write, "file_path", "path"), "edit": named(Write, "file_path", "path"),
-	"glob": named(Search, "pattern", "query"), "grep_search": named(Search, "pattern", "query"), "search_file_content": named(Search, "pattern", "query"),
-	"web_fetch": named(Fetch), "google_web_search": named(Search), "web_search": named(Search),
+// geminiTools are the tools of Gemini CLI and its kin. folder is the member with the folder of a command:
+// what else a model calls it, the agent ignores.
+func geminiTools(folder string) map[string]Tool {
+	return map[string]Tool{
+		"run_shell_command": named(Shell, folder, "cwd"),
+		"read_file":         named(Read, "file_path", "path", "absolute_path", "path"), "list_directory": named(Read, "dir_path", "path"),
+		"write_file": named(Write, "file_path", "path"), "replace": named(Write, "file_path", "path"), "edit": named(Write, "file_path", "path"),
+		"glob": named(Search, "pattern", "query"), "grep_search": named(Search, "pattern", "query"), "search_file_content": named(Search, "pattern", "query"),
+		"web_fetch": named(Fetch), "google_web_search": named(Search), "web_search": named(Search),
+	}
 }

@@ -1,10 +1,13 @@
 package agenthook
 
 import (
+	"bytes"
 	"fmt"
 	"path"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 )
@@ -79,6 +82,9 @@ var (
 // Uses returns what a line of the agent's transcript says about uses of tools, unless it says
 // that it was written before since.
 func (c *Contract) Uses(line []byte, since time.Time) ([]Use, error) {
+	if hasTooMany(line) {
+		return nil, fmt.Errorf("read a line of the transcript: it has more than %d names and values", maxValues)
+	}
 	o := rawjson.Read(line)
 	if at, err := time.Parse(time.RFC3339, o.OptionalText("timestamp")); err == nil && at.Before(since) {
 		return nil, o.Err()
@@ -88,6 +94,24 @@ func (c *Contract) Uses(line []byte, since time.Time) ([]Use, error) {
 		return nil, fmt.Errorf("read a line of the transcript: %w", err)
 	}
 	return uses, nil
+}
+
+// maxValues is how many names and values a line has at most, with brackets. Each takes much more memory
+// than it has bytes once it is read.
+const maxValues = 200_000
+
+// hasTooMany reports whether a line has more than maxValues. A separator is after each.
+func hasTooMany(line []byte) bool {
+	if len(line) < 2*maxValues {
+		return false
+	}
+	dec := jsontext.NewDecoder(bytes.NewBuffer(line), jsontext.AllowDuplicateNames(true)) // it keeps no names
+	for range maxValues {
+		if _, err := dec.ReadToken(); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // toolUseError begins the result of a tool that Claude Code did not use, since it does not know

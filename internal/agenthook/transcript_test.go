@@ -7,6 +7,29 @@ import (
 	"time"
 )
 
+// A line with more values than a message has is not understood: each takes memory. A long text is one.
+func TestUsesAreBounded(t *testing.T) {
+	list := func(unit string, n int) string {
+		return "[" + strings.TrimSuffix(strings.Repeat(unit+",", n), ",") + "]"
+	}
+	for name, tt := range map[string]struct {
+		value string
+		want  bool
+	}{
+		"a long text": {`"` + strings.Repeat(`{},`, maxValues) + `"`, true}, "many": {list("{}", maxValues/2-100), true},
+		"too many": {list("{}", maxValues), false}, "too many numbers": {list("1", maxValues), false}, "too deep": {list(list("{}", 1000), maxValues/1000), false},
+	} {
+		for agent, line := range map[string]string{
+			"claude-code": `{"type":"assistant","message":{"x":@,"content":[]}}`, "gemini": `{"type":"gemini","x":@,"toolCalls":[]}`,
+			"qwen": `{"type":"assistant","message":{"x":@,"parts":[]}}`, "copilot-cli": `{"type":"tool.execution_start","data":{"x":@}}`, "codex": `{"type":"response_item","payload":{"x":@}}`,
+		} {
+			if _, err := Of(agent).Uses([]byte(strings.Replace(line, "@", tt.value, 1)), time.Time{}); (err == nil) != tt.want {
+				t.Errorf("%s of %s: %v", name, agent, err)
+			}
+		}
+	}
+}
+
 // What lines of transcripts say, as the agents write them.
 func TestUses(t *testing.T) {
 	const stamp = `"timestamp":"2026-03-01T12:00:00.500Z"`
