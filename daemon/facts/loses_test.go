@@ -92,7 +92,7 @@ func TestExtent(t *testing.T) {
 		{"other names", "rm -rf notes", func() { remove(work + "/notes/c.txt")(); write(work + "/notes/d.txt")() }, false},
 		{"the first file in no commit", "rm -rf docs", write(work + "/docs/new.md"), true},
 		{"one more change", "git reset --hard", write(work + "/main.go"), true},
-		{"files of the repository", "rm -rf notes .git/late", write(work + "/.git/late/x"), true},
+		{"files of the repository", "rm -rf .git/late", write(work + "/.git/late/x"), true},
 		{"the same line, another loss", "rm -rf notes; git branch -D spare", remove(work + "/notes/a.txt"), false},
 	} {
 		extent := func() gate.Extent {
