@@ -19,6 +19,7 @@ const (
 	maxGrainWords = 64      // of a command; each is looked up as a path
 	maxGrainBytes = 4 << 10 // of all its words, parts of which are looked up, too
 	maxVerbBytes  = 200
+	maxShort      = 64 // bytes of a flag with one dash, in which a path may begin anywhere
 )
 
 // Grain returns what a grant may cover of a call of the agent's shell with these arguments, one raw
@@ -83,8 +84,18 @@ func (in *inspection) leaves(word, dir, folder string) bool {
 		return true
 	}
 	flag, _, _ := strings.Cut(word, "=")
-	if isShort := strings.HasPrefix(flag, "-") && !strings.HasPrefix(flag, "--"); isShort && (strings.Contains(flag, "/") || strings.Contains(flag, "..")) || flag == "" && word != "" {
-		return true // in -Ia/b, -I/usr and -C.. it is not known where the path begins, and of =x zsh makes one
+	if flag == "" && word != "" {
+		return true // zsh makes a path of =x
+	}
+	if strings.HasPrefix(flag, "-") && !strings.HasPrefix(flag, "--") {
+		if len(flag) > maxShort || strings.Contains(flag, "/") || strings.Contains(flag, "..") {
+			return true // in -Ia/b, -I/usr and -C.. it is not known where the path begins
+		}
+		for i := 2; i < len(flag); i++ { // -Cx may lead where x does
+			if _, is := in.within(dir+"/"+flag[i:], folder); !is {
+				return true
+			}
+		}
 	}
 	separates := func(r rune) bool { return r <= ' ' || strings.ContainsRune("=,:;@+\"'", r) }
 	for rest := strings.TrimLeftFunc(word, separates); rest != ""; {

@@ -102,6 +102,9 @@ func (e *evaluator) unwrapStdin(inv *invocation, st state, fr frame, w wrapper) 
 	return e.runStdin(inv, st, fr)
 }
 
+// maxSplits is how often words of a wrapper are split in a row. Each time all are copied.
+const maxSplits = 16
+
 // unwrapping is what the words of a wrapper say.
 type unwrapping struct {
 	wrapper wrapper
@@ -125,7 +128,7 @@ func (u *unwrapping) scan(args []Word) {
 		return
 	}
 	all := w.values + " " + w.text + " " + w.split
-	i := 0
+	i, splits := 0, 0
 	for i < len(args) {
 		v, known := args[i].Literal()
 		if !known && strings.HasPrefix(args[i].Prefix, "-") {
@@ -157,9 +160,12 @@ func (u *unwrapping) scan(args []Word) {
 			i++
 		}
 		i++
-		if kind != none && u.flag(flag, value) {
-			u.rest = append(u.rest, args[min(i, len(args)):]...)
-			return
+		if kind != none && u.flag(flag, value) { // it begins anew with the words, which may be flags
+			if splits++; splits > maxSplits {
+				u.rest = []Word{newWord(value.Text, unknownPart(value.Text, "", value.From))}
+				return
+			}
+			args, i = append(splitWords(value), args[min(i, len(args)):]...), 0
 		}
 	}
 	u.rest = append(u.rest, args[min(i, len(args)):]...)
@@ -186,14 +192,13 @@ func valueIn(v, flag string) string {
 	return v[strings.Index(v[1:], flag)+1+len(flag):]
 }
 
-// flag reports whether the words that follow are no flags of the wrapper.
+// flag reports whether the value is to be split into words.
 func (u *unwrapping) flag(flag string, value Word) bool {
 	w := u.wrapper
 	switch {
 	case hasFlag(w.text, flag):
 		u.texts = append(u.texts, value)
 	case w.split != "" && hasFlag(w.split, flag):
-		u.rest = splitWords(value)
 		return true
 	case w.dir != "" && hasFlag(w.dir, flag):
 		u.st, _ = u.st.cd(value, u.follow)

@@ -188,6 +188,8 @@ func TestParse(t *testing.T) {
 		{`env -S 'cat <(echo a); rm b'; env -S "git config alias.x '!rm y'"`, `env: cat <(echo a); rm b; env: git config alias.x "!rm y"`},
 		{`env -S 'rm -rf "a b"c \_x\_# y'; env -S 'rm a\c b'; env -S 'rm ${HOME}/x "\_\$" '"'it\'s'"`, `env: rm -rf "a bc" x; env: rm a; env: rm ?~/x " $" it's`},
 		{`env -S 'rm "a'`, `env: -; opaque command-name []`}, {`env -S 'rm $(b)'`, `env: -; opaque command-name []`}, {`env -S 'rm \x'`, `env: -; opaque command-name []`},
+		{`env -S '-i -u A rm x' y; env -S "-S 'rm z'"; env -S '-iu A A=b rm w'`, `env: rm x y; env: rm z; env: rm w`},
+		{`env ` + strings.Repeat("-S '' ", 5) + `rm x; env ` + strings.Repeat("-S '' ", 9000) + `rm x`, `env: rm x; env: -; opaque command-name []`},
 		{`env -S 'rm\_-rf\_x'; setarch -R rm x; faketime 1 rm y; tsp rm z`, `env: rm -rf x; setarch: rm x; faketime: rm y; tsp: rm z`},
 		{`nix develop .#a -c rm x; xterm -e 'rm y'; ls | entr -s 'rm z'`, `nix develop: rm x; xterm: rm y; ls; entr: rm z |[2]`},
 		{`printf 'rm x' > f; cat f | sh; cp f g; sh g`, `printf "rm x" >f; cat f; sh: rm x; cp f g; sh g; sh: rm x`},
