@@ -186,7 +186,7 @@ func TestHookAsksNatively(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer terminal.Close()
-	const want = `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"ask","permissionDecisionReason":"ThoughtGate asks: tools/call on server agent needs a person's approval"}}
+	const want = `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"ask","permissionDecisionReason":"ThoughtGate asks: the agent's own tool shell needs a person's approval"}}
 {"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"Not executed. Another hook was told to have the user asked about it."}}
 `
 	if err := cmd.Wait(); err != nil || out.String() != want {
@@ -209,7 +209,7 @@ func TestHookAsksNatively(t *testing.T) {
 			got = append(got, string(rec.Kind)+" "+rec.Verdict+" "+rec.Surface+": "+rec.Reason)
 		}
 	}
-	if strings.Join(got, "\n") != "call forward host: claude-code is told to ask its own user: tools/call on server agent needs a person's approval\noutcome ok host: claude-code says that its user allowed it" {
+	if strings.Join(got, "\n") != "call forward host: claude-code is told to ask its own user: the agent's own tool shell needs a person's approval\noutcome ok host: claude-code says that its user allowed it" {
 		t.Errorf("on record: %q", got)
 	}
 }

@@ -355,6 +355,9 @@ func (r *rule) reasonOr(s *subject, facts []gate.Fact, otherwise string) string 
 	if r.Rule != nil && r.Description != "" {
 		return fillPlaceholders(r.Description, r.When, facts)
 	}
+	if s.server == agenthook.Server {
+		return fmt.Sprintf("the agent's own tool %s %s", printable(s.names[0]), otherwise)
+	}
 	return fmt.Sprintf("%s on server %s %s", s.method, printable(s.server), otherwise)
 }
 

@@ -52,10 +52,10 @@ it ends when the tool's definition changes. See "tgctl grants".
 
 A command of the agent's own shell can be granted by its grain: --match verb is
 the same program with the same verb (git push), --match program a program that
-does one thing (ls), both in the folder of the command and below it. What show
-lists can be granted; it also says why a command can't be, and how many calls
-of the session a grant would have covered. A call that does anything beyond, or
-of which anything is true that is a reason to ask, is asked about.
+does one thing (ls), both in the folder of the command and below it. You are
+still asked about a command that does more, or has a fact that is a reason to
+ask. "tgctl approvals show" lists the grants that an approval can be, and says
+why there is no wider one.
 
 With --edit you change the arguments first, in $VISUAL or $EDITOR. The rules
 judge your version like a call of the agent, both versions are recorded, and

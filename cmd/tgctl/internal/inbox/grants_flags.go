@@ -29,7 +29,7 @@ func (f *grantFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.span, "for", "", "grant further calls for a `TIME` such as 1h or 7d, at most 30d")
 	flags.Uint64Var(&f.times, "times", 0, "grant `N` further calls; without it, any number")
-	flags.StringArrayVar(&f.match, "match", nil, "`WHAT` must be equal in further calls: args, arg=NAME, which may be repeated, tool, or for a command of the agent's shell verb or program")
+	flags.StringArrayVar(&f.match, "match", nil, "`WHAT` must be equal in further calls: args, arg=NAME (may be repeated) or tool; for a command of the agent's shell also verb or program")
 	flags.StringVar(&f.in, "in", "", "`WHERE` further calls are granted: session, project or always")
 }
 

@@ -39,8 +39,8 @@ func (a *app) showCmd() *cobra.Command {
 		Use:   "show [flags]",
 		Short: "Show the rules and policies in force",
 		Long: `Show the configuration in force: its rules in the order of evaluation, policies,
-workflows and servers. If a file has changed on disk since it was loaded, the
-difference is shown.`,
+workflows, agents that ask their own users, and servers. If a file has changed
+on disk since it was loaded, the difference is shown.`,
 		Example: `  $ tgctl policy show
   $ tgctl policy show --json | jq -r '.files[] | select(.changed) | .path'`,
 		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
