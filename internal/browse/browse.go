@@ -20,7 +20,7 @@ const maxAddressBytes = 8 << 10
 // become the browser.
 const launchTime = 5 * time.Second
 
-// Check parses address and writes it anew from its parts, so that every reader finds the same host in
+// Check parses address and writes it again from its parts, so that every reader finds the same host in
 // the result. It must be https; with loopback it may also be http, on this machine. Errors contain
 // nothing of the address, which may come from anybody.
 func Check(address string, loopback bool) (*url.URL, error) {
@@ -42,11 +42,11 @@ func Check(address string, loopback bool) (*url.URL, error) {
 	if err != nil {
 		return nil, errors.New("the query of the address is invalid")
 	}
-	anew := &url.URL{Scheme: u.Scheme, Host: strings.ToLower(u.Host), Path: u.Path, RawPath: u.RawPath, RawQuery: query.Encode()}
+	checked := &url.URL{Scheme: u.Scheme, Host: strings.ToLower(u.Host), Path: u.Path, RawPath: u.RawPath, RawQuery: query.Encode()}
 	if port := u.Port(); port == "" || port == map[string]string{"https": "443", "http": "80"}[u.Scheme] {
-		anew.Host = strings.TrimSuffix(strings.TrimSuffix(anew.Host, port), ":")
+		checked.Host = strings.TrimSuffix(strings.TrimSuffix(checked.Host, port), ":")
 	}
-	return anew, nil
+	return checked, nil
 }
 
 // IsLoopback reports whether host is this machine by its text alone: nobody else can answer for it.

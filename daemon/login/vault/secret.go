@@ -33,7 +33,9 @@ func (s Secret) IsZero() bool { return s.text == nil }
 // Equal reports whether two secrets are the same.
 func (s Secret) Equal(other Secret) bool { return s.Reveal() == other.Reveal() }
 
-func (Secret) String() string   { return hidden }
+func (Secret) String() string { return hidden }
+
+// GoString says nothing.
 func (Secret) GoString() string { return hidden }
 
 // MarshalText says nothing, also as a key of a map.

@@ -194,7 +194,7 @@ func (v *Vault) open(e *entry) (*Login, error) {
 	}
 	text, err := aead.Open(nil, e.Sealed[:aead.NonceSize()], e.Sealed[aead.NonceSize():], e.data())
 	var s sealed
-	if err != nil || json.Unmarshal(text, &s) != nil || s.Login.Resource != e.Resource || s.Login.Issuer != e.Issuer {
+	if err != nil || json.Unmarshal(text, &s) != nil {
 		return nil, altered
 	}
 	l := s.Login

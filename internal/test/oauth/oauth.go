@@ -32,9 +32,9 @@ type Server struct {
 	NoRegistration, NoRefresh, Device, Documents, Iss bool
 
 	// What an issuer may get wrong or an attacker may do. Zero: nothing.
-	Resource func(metadata map[string]any)                           // changes protected-resource metadata
-	Issuer   func(metadata map[string]any)                           // changes the issuer's metadata
-	Answer   func(redirect url.Values)                               // changes an authorization answer
+	Resource func(metadata map[string]any)                            // changes protected-resource metadata
+	Issuer   func(metadata map[string]any)                            // changes the issuer's metadata
+	Answer   func(redirect url.Values)                                // changes an authorization answer
 	Token    func(w http.ResponseWriter, form url.Values) (done bool) // answers a request for tokens itself
 
 	mu       sync.Mutex
