@@ -80,7 +80,7 @@ func (s *Source) probe(ctx context.Context) (challenge, error) {
 		return challenge{}, err
 	}
 	r.Header.Set("Accept", "text/event-stream")
-	answer, err := s.web.client.Do(r)
+	answer, err := s.web.do(r)
 	if err != nil {
 		return challenge{}, err
 	}
@@ -103,7 +103,7 @@ func (s *Source) discover(ctx context.Context, c challenge, wanted string) (*fou
 		return nil, fmt.Errorf("read what the server says of its issuer: %w", err)
 	}
 	// A server of before metadata is its own issuer.
-	issuers := []string{resource.Scheme + "://" + resource.Host}
+	issuers := []string{originOf(resource)}
 	if meta != nil {
 		f.audience, f.scopes, issuers = meta.Resource, union(nil, meta.ScopesSupported), meta.AuthorizationServers
 	}
@@ -123,7 +123,7 @@ func (s *Source) discover(ctx context.Context, c challenge, wanted string) (*fou
 // resourceMetadata returns nil if the server has none.
 func (s *Source) resourceMetadata(ctx context.Context, named string, resource *url.URL) (*oauthex.ProtectedResourceMetadata, error) {
 	const wellKnown = "/.well-known/oauth-protected-resource"
-	root := resource.Scheme + "://" + resource.Host
+	root := originOf(resource)
 	places := []struct{ address, of string }{{root + wellKnown + resource.EscapedPath(), s.state.resource}, {root + wellKnown, root}}
 	if named != "" { // then no others count
 		places = []struct{ address, of string }{{named, s.state.resource}}
@@ -153,7 +153,7 @@ func (s *Source) issuerMetadata(ctx context.Context, name string, m *issuer) err
 	if err != nil {
 		return err
 	}
-	root, path := u.Scheme+"://"+u.Host, strings.TrimSuffix(u.EscapedPath(), "/")
+	root, path := originOf(u), strings.TrimSuffix(u.EscapedPath(), "/")
 	places := []string{root + "/.well-known/oauth-authorization-server" + path, root + "/.well-known/openid-configuration" + path}
 	if path != "" {
 		places = append(places, root+path+"/.well-known/openid-configuration")

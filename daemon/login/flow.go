@@ -194,11 +194,13 @@ func (s *Source) register(ctx context.Context, m *issuer, l *vault.Login, docume
 		ClientName: "ThoughtGate", ApplicationType: "native", Scope: strings.Join(l.Scopes, " "),
 	}, s.web.client)
 	var failed *oauthex.ClientRegistrationError
-	var unreached *url.Error
+	var lost *url.Error
 	switch {
 	case errors.As(err, &failed):
 		err = issuerErrorOf(failed.ErrorCode)
-	case err != nil && !errors.As(err, &unreached):
+	case errors.As(err, &lost):
+		err = lost.Err
+	case err != nil:
 		err = errors.New("its answer is none of RFC 7591") // the error has the text, which may have a secret
 	}
 	if err != nil {

@@ -541,6 +541,12 @@ func TestTokenElsewhere(t *testing.T) {
 			t.Errorf("a request to %s got the token", address)
 		}
 	}
+	for _, address := range []string{resource, "https://MCP.example:443/messages?session=1"} {
+		r, _ := http.NewRequest(http.MethodPost, address, nil)
+		if err := token.Authorize(r); err != nil || r.Header.Get("Authorization") == "" {
+			t.Errorf("a request to %s got no token: %v", address, err)
+		}
+	}
 	r, _ := http.NewRequest(http.MethodPost, resource, nil)
 	if err := (Token{}).Authorize(r); err == nil {
 		t.Error("the zero token was sent")
@@ -616,6 +622,24 @@ func TestEveryRequestIsChecked(t *testing.T) {
 			t.Errorf("%s: %v", header, err)
 		}
 	}
+}
+
+// What a server may say of its login: no header stops the daemon, and only valid scopes come out of it.
+func FuzzChallenge(f *testing.F) {
+	for _, seed := range []string{
+		`Bearer resource_metadata="https://a.example/x", scope="a b"`, `Basic realm="x", Bearer error="insufficient_scope", scope=a`, `Bearer`, `"`, `Bearer a=`,
+		`Bearer scope="a\"`, `Bearer  =x`, `,`, `Bearer a="b",,c=d`, `Bearer scope="` + "\x00\u202e" + `"`, `Negotiate YWJj==`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, header string) {
+		c := challengeOf(http.Header{"Www-Authenticate": {header}})
+		for _, s := range c.scopes {
+			if s == "" || len(s) > maxScopeBytes || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+				t.Errorf("%q has the scope %q", header, s)
+			}
+		}
+	})
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)

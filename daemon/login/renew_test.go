@@ -222,6 +222,18 @@ func TestRevoked(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	// A token that lives shortly is renewed in time all the same.
+	bubble(t, func(w *world) { w.server.Life = 8 * time.Second }, func(t *testing.T, w *world, s *Source) {
+		for range 20 {
+			time.Sleep(time.Second)
+			if status, err := w.call(s, "/mcp"); status != http.StatusOK || err != nil {
+				t.Errorf("%d, %v", status, err)
+			}
+		}
+		if n := w.server.Count("token refresh_token"); n < 2 || n > 4 {
+			t.Errorf("%d renewals", n)
+		}
+	})
 	// A token that can't be renewed.
 	bubble(t, func(w *world) { w.server.NoRefresh = true }, func(t *testing.T, w *world, s *Source) {
 		if status, err := w.call(s, "/mcp"); status != http.StatusOK || err != nil {

@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/login/vault"
+	"github.com/thoughtgate/thoughtgated/internal/browse"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
 const (
 	maxLead      = 5 * time.Minute  // how long before its end a token is renewed at the latest
 	leadPart     = 5                // of its life, if that is less
-	clockSkew    = 10 * time.Second // a token that ends within it is not sent
+	clockSkew    = 10 * time.Second // a token that ends within it, or that part of its life, is not sent
 	retryDelay   = 15 * time.Second // after a renewal that failed
 	freshTime    = 30 * time.Second // a token that is rejected within it is not renewed
 	runTimeout   = 90 * time.Second // of reading, renewing and storing a login
@@ -34,12 +35,15 @@ type Token struct {
 // Authorize adds the token to a request. A request to another origin than that of the server is
 // refused. The path may be another one, since servers of before 2025 name a second one themselves.
 func (t Token) Authorize(r *http.Request) error {
-	if got := strings.ToLower(r.URL.Scheme + "://" + r.URL.Host); t.access.IsZero() || got != t.origin {
+	u, err := browse.Check(r.URL.String(), true)
+	if err != nil || t.access.IsZero() || originOf(u) != t.origin {
 		return errors.New("the request does not go to the server that the token is for, so it was not sent")
 	}
 	r.Header.Set("Authorization", "Bearer "+t.access.Reveal())
 	return nil
 }
+
+func originOf(u *url.URL) string { return u.Scheme + "://" + u.Host }
 
 // state is what all sessions share of one server.
 type state struct {
@@ -71,14 +75,20 @@ func (st *state) set(l *vault.Login) {
 	defer st.mu.Unlock()
 	st.loaded, st.login, st.unsaved, st.rejected, st.renewAt, st.retryAt, st.failure = true, l, false, false, time.Time{}, time.Time{}, nil
 	if l != nil && !l.Refresh.IsZero() && !l.Expiry.IsZero() {
-		lead := min(maxLead, max(l.Expiry.Sub(l.Issued), 0)/leadPart)
+		lead := ahead(l, maxLead)
 		st.renewAt = l.Expiry.Add(-lead - rand.N(lead/2+1)) // not everything at the same moment
 	}
 }
 
 // valid reports whether the token can be sent.
 func (st *state) valid(now time.Time) bool {
-	return st.login != nil && !st.rejected && !st.unsaved && (st.login.Expiry.IsZero() || now.Add(clockSkew).Before(st.login.Expiry))
+	return st.login != nil && !st.rejected && !st.unsaved &&
+		(st.login.Expiry.IsZero() || now.Add(ahead(st.login, clockSkew)).Before(st.login.Expiry))
+}
+
+// ahead returns a time before the end of a token: limit, or less if it lives shortly.
+func ahead(l *vault.Login, limit time.Duration) time.Duration {
+	return min(limit, max(l.Expiry.Sub(l.Issued), 0)/leadPart)
 }
 
 // due reports whether the token should be renewed.
@@ -146,7 +156,7 @@ func (s *Source) token() Token {
 	if err != nil {
 		return Token{}
 	}
-	return Token{s.state.login.Access, u.Scheme + "://" + u.Host}
+	return Token{s.state.login.Access, originOf(u)}
 }
 
 func (s *Source) never() error {

@@ -89,6 +89,23 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// do sends a request. Its errors name the host alone: the address may be anybody's text.
+func (w *web) do(r *http.Request) (*http.Response, error) {
+	answer, err := w.client.Do(r)
+	if err != nil {
+		return nil, unreached(r.URL.Host, err)
+	}
+	return answer, nil
+}
+
+func unreached(host string, err error) error {
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		err = failed.Err
+	}
+	return fmt.Errorf("reach %.200q: %w", host, err)
+}
+
 // get fetches JSON. found is false if the server has nothing there.
 func (w *web) get(ctx context.Context, address string, into any) (found bool, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -96,7 +113,7 @@ func (w *web) get(ctx context.Context, address string, into any) (found bool, er
 		return false, err
 	}
 	r.Header.Set("Accept", "application/json")
-	answer, err := w.client.Do(r)
+	answer, err := w.do(r)
 	if err != nil {
 		return false, err
 	}
@@ -187,7 +204,7 @@ func (w *web) post(ctx context.Context, address string, c credentials, form url.
 	if c.method == methodBasic {
 		r.SetBasicAuth(url.QueryEscape(c.id), url.QueryEscape(c.secret.Reveal()))
 	}
-	answer, err := w.client.Do(r)
+	answer, err := w.do(r)
 	if err != nil {
 		return err
 	}

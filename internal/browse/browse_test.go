@@ -52,6 +52,28 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// What passes is read by every reader as it was checked: writing it again changes nothing.
+func FuzzCheck(f *testing.F) {
+	for _, seed := range []string{"https://a.example/b?c=d&c=e", "https://a.example:443", "http://[::1]:80/%2f", "https://a.example//b/../c?%20=+", "https://a.example:/x"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, address string) {
+		u, err := Check(address, true)
+		if err != nil {
+			return
+		}
+		again, err := Check(u.String(), true)
+		if err != nil || again.String() != u.String() || again.Host != u.Host {
+			t.Errorf("%q became %q, then %q (%v)", address, u, again, err)
+		}
+		for _, r := range u.String() {
+			if r <= ' ' || r >= 0x7f {
+				t.Errorf("%q became %q", address, u)
+			}
+		}
+	})
+}
+
 func TestOpen(t *testing.T) {
 	if filepath.IsAbs(opener) {
 		t.Skip("starts a program by its path")

@@ -251,7 +251,7 @@ func (v *Vault) newKey(ctx context.Context, f *file) error {
 		}
 	}
 	if err != nil {
-		f.Keyring, f.Why = "", "the keyring can't be used: "+err.Error()
+		f.Keyring, f.Why = "", fmt.Sprintf("the keyring can't be used: %.300s", err.Error())
 		if err := replace(filepath.Join(v.dir, keyName), []byte(text+"\n")); err != nil {
 			return fmt.Errorf("store the key of logins: %w", err)
 		}
