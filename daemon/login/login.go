@@ -143,7 +143,7 @@ func (l *Logins) Login(ctx context.Context, s Server, how How) (*Result, error) 
 	if err := l.Store.Put(ctx, fresh); err != nil {
 		return nil, err
 	}
-	st.set(fresh)
+	st.set(fresh, true)
 	st.mu.Lock()
 	st.challenge = challenge{}
 	st.mu.Unlock()
@@ -163,14 +163,14 @@ func (l *Logins) Logout(ctx context.Context, s Server) error {
 	defer st.op.Unlock()
 	old, err := l.Store.Get(ctx, st.resource)
 	if errors.Is(err, vault.ErrNotFound) {
-		st.set(nil)
+		st.set(nil, true)
 		return fmt.Errorf("log out of server %s: %w", display.Name(s.ID), vault.ErrNotFound)
 	}
 	unread := err // an unreadable login is removed, too
 	if err := l.Store.Delete(ctx, st.resource); err != nil {
 		return err
 	}
-	st.set(nil)
+	st.set(nil, true)
 	l.Log.Info("logged out", "server", st.resource)
 	if unread == nil && old.RevokeURL == "" {
 		return nil

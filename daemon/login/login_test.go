@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/login/vault"
@@ -205,10 +206,15 @@ func TestFirstLogin(t *testing.T) {
 	}
 }
 
-// The same over TLS and sockets, by the client of a test server.
-func TestOverTLS(t *testing.T) {
+// The same over sockets, by the client of a test server: https, and on this machine http.
+func TestOverSockets(t *testing.T) {
+	t.Run("https", func(t *testing.T) { overSockets(t, httptest.NewTLSServer) })
+	t.Run("http", func(t *testing.T) { overSockets(t, httptest.NewServer) })
+}
+
+func overSockets(t *testing.T, start func(http.Handler) *httptest.Server) {
 	w := newWorld(t, nil)
-	real := httptest.NewTLSServer(w.server)
+	real := start(w.server)
 	defer real.Close()
 	w.server.Origin = real.URL
 	s := Server{"github", real.URL + "/mcp", real.Client()}
@@ -667,5 +673,125 @@ func TestRedirects(t *testing.T) {
 		if got := w.evil.Requests(); len(got) > 0 {
 			t.Errorf("a redirect to %s was followed", location)
 		}
+	}
+}
+
+// intercept has answers stand in front of the server's, by path. A path that is mapped to another one is
+// that of the server.
+func (w *world) intercept(paths map[string]string, answers map[string]func(http.ResponseWriter, url.Values) bool) {
+	next := w.http.Transport
+	w.http = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		if answer := answers[r.URL.Path]; answer != nil {
+			rec := httptest.NewRecorder()
+			answer(rec, nil)
+			got := rec.Result()
+			got.Request = r
+			return got, nil
+		}
+		if path, ok := paths[r.URL.Path]; ok {
+			r = r.Clone(r.Context())
+			r.URL.Path = path
+		}
+		return next.RoundTrip(r)
+	})}
+}
+
+// Where servers and issuers keep their metadata, in the order in which they are looked for.
+func TestDiscovery(t *testing.T) {
+	const (
+		ofServer = "/.well-known/oauth-protected-resource/mcp"
+		ofIssuer = "/.well-known/oauth-authorization-server"
+	)
+	gone, broken := answerWith(404, "text/html", "no"), answerWith(500, "text/html", canary)
+	type answers = map[string]func(http.ResponseWriter, url.Values) bool
+	noChallenge := func(a answers) answers { a["/mcp"] = answerWith(405, "text/html", "no"); return a }
+	tenant := func(w *world) {
+		w.server.Resource = func(m map[string]any) { m["authorization_servers"] = []string{origin + "/tenant/"} }
+		w.server.Issuer = func(m map[string]any) { m["issuer"] = origin + "/tenant" }
+	}
+	for name, test := range map[string]struct {
+		configure func(w *world)
+		paths     map[string]string
+		answers   answers
+		want      string // in the error; "" if the login succeeds
+	}{
+		"named by the server": {nil, nil, answers{}, ""},
+		"not named":           {nil, nil, noChallenge(answers{}), ""},
+		"at the root, for the whole host": {func(w *world) { w.server.Resource = func(m map[string]any) { m["resource"] = origin } },
+			map[string]string{"/.well-known/oauth-protected-resource": ofServer}, noChallenge(answers{ofServer: gone}), ""},
+		"at the root, for this server alone": {nil, map[string]string{"/.well-known/oauth-protected-resource": ofServer}, noChallenge(answers{ofServer: gone}), "another server"},
+		"of a server that is its own issuer": {nil, nil, noChallenge(answers{ofServer: gone}), ""},
+		"nowhere, though it is named":        {nil, nil, answers{ofServer: gone}, "nothing at the address"},
+		"broken":                             {nil, nil, answers{ofServer: broken}, "status 500"},
+		"by OpenID":                          {nil, map[string]string{"/.well-known/openid-configuration": ofIssuer}, answers{ofIssuer: gone}, ""},
+		"of a tenant":                        {tenant, map[string]string{ofIssuer + "/tenant": ofIssuer}, answers{}, ""},
+		"of a tenant, by OpenID":             {tenant, map[string]string{"/.well-known/openid-configuration/tenant": ofIssuer}, answers{}, ""},
+		"of a tenant, by OpenID, below it":   {tenant, map[string]string{"/tenant/.well-known/openid-configuration": ofIssuer}, answers{}, ""},
+		"of a broken issuer":                 {nil, nil, answers{ofIssuer: broken}, "status 500"},
+		"an old server without an issuer":    {nil, nil, noChallenge(answers{ofServer: gone, ofIssuer: gone}), "no metadata"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, test.configure)
+			w.intercept(test.paths, test.answers)
+			_, err := w.login()
+			if (test.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("the login: %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// What issuers answer to a registration.
+func TestRegistration(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer func(http.ResponseWriter, url.Values) bool
+		want   string
+		method string
+	}{
+		"refused":             {answerWith(400, "application/json", `{"error":"invalid_redirect_uri","error_description":"`+canary+`"}`), "invalid_redirect_uri", ""},
+		"broken":              {answerWith(500, "application/json", canary), "RFC 7591", ""},
+		"half":                {answerWith(201, "application/json", `{"client_id":"x","client_secret":"`+canary+`"`), "RFC 7591", ""},
+		"without an id":       {answerWith(201, "application/json", `{"client_secret":"`+canary+`"}`), "RFC 7591", ""},
+		"endless":             {answerWith(201, "application/json", strings.Repeat(" ", maxAnswerBytes)+`{"client_id":"x"}`), "RFC 7591", ""},
+		"elsewhere":           {answerWith(307, "application/json", ``), "RFC 7591", ""},
+		"by a signed request": {answerWith(201, "application/json", `{"client_id":"s","client_secret":"`+canary+`","token_endpoint_auth_method":"private_key_jwt"}`), "not supported", ""},
+		"with a secret":       {answerWith(201, "application/json", `{"client_id":"s","client_secret":"`+canary+`"}`), "", methodBasic},
+		"with one by post":    {answerWith(201, "application/json", `{"client_id":"s","client_secret":"`+canary+`","token_endpoint_auth_method":"client_secret_post"}`), "", methodPost},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			t.Log(name)
+			w := newWorld(t, func(w *world) { w.server.Device = true; w.server.Static = map[string]string{"s": canary} })
+			w.intercept(nil, map[string]func(http.ResponseWriter, url.Values) bool{"/register": test.answer})
+			how := w.byCode() // the server does not know the redirect address
+			_, err := w.Login(t.Context(), w.place(), how)
+			if w.heard(err); test.want != "" {
+				if err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("the login: %v, want %q", err, test.want)
+				}
+				return
+			}
+			got, err := w.Store.Get(t.Context(), resource)
+			if err != nil || got.AuthMethod != test.method {
+				t.Errorf("stored %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// A login that its issuer can't be told of is removed all the same.
+func TestLogoutWithoutIssuer(t *testing.T) {
+	w := newWorld(t, nil)
+	if _, err := w.login(); err != nil {
+		t.Fatal(err)
+	}
+	w.intercept(nil, map[string]func(http.ResponseWriter, url.Values) bool{"/revoke": answerWith(503, "text/html", canary)})
+	if err := w.Logout(t.Context(), w.place()); w.heard(err) == nil || !strings.Contains(err.Error(), "revoke it there") {
+		t.Errorf("the logout: %v", err)
+	}
+	if _, err := w.source().Token(t.Context()); !errors.Is(err, ErrLoginNeeded) {
+		t.Errorf("after the logout: %v", err)
+	}
+	if _, err := w.Store.Get(t.Context(), resource); !errors.Is(err, vault.ErrNotFound) {
+		t.Errorf("after the logout: %v", err)
 	}
 }

@@ -94,6 +94,29 @@ func TestDevicePatience(t *testing.T) {
 	}
 }
 
+// Codes and addresses that nobody should be shown.
+func TestDeviceAnswers(t *testing.T) {
+	const good = `"device_code":"d","user_code":"AB CD","verification_uri":"https://mcp.example/activate","expires_in":600`
+	for answer, want := range map[string]string{
+		`{` + good + `}`: "not shown",
+		`{"device_code":"d","user_code":"AB","verification_uri":"http://mcp.example/x","expires_in":600}`:                         "https://",
+		`{"device_code":"d","user_code":"AB","verification_uri":"javascript:alert(1)","expires_in":600}`:                          "must have a host",
+		`{"device_code":"d","user_code":"\u202eAB","verification_uri":"https://mcp.example/x","expires_in":600}`:                  "no code",
+		`{"device_code":"d","user_code":"` + strings.Repeat("A", 99) + `","verification_uri":"https://a.example","expires_in":1}`: "no code",
+		`{"device_code":"d","user_code":"","verification_uri":"https://mcp.example/x","expires_in":600}`:                          "no code",
+		`{"user_code":"AB","verification_uri":"https://mcp.example/x","expires_in":600}`:                                          "no code",
+		`{"device_code":"d","user_code":"AB","verification_uri":"https://mcp.example/x"}`:                                         "no code",
+		`{"error":"invalid_scope"}`: "no",
+	} {
+		w := newWorld(t, func(w *world) { w.server.Device = true })
+		w.intercept(nil, map[string]func(http.ResponseWriter, url.Values) bool{"/device": answerWith(200, "application/json", answer)})
+		how := How{NoBrowser: true, Show: func(context.Context, Prompt) error { return errors.New("not shown") }}
+		if _, err := w.Login(t.Context(), w.place(), how); w.heard(err) == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", answer, err, want)
+		}
+	}
+}
+
 // Twenty calls at once have a token renewed ahead of its end, by one request, and none waits for its end.
 func TestRenewedOnce(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *world, s *Source) {

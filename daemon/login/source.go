@@ -69,11 +69,11 @@ type run struct {
 	err  error
 }
 
-// set replaces the login. The caller holds op.
-func (st *state) set(l *vault.Login) {
+// set replaces the login. The caller holds op, and stores l if it is not stored.
+func (st *state) set(l *vault.Login, isStored bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.loaded, st.login, st.unsaved, st.rejected, st.renewAt, st.retryAt, st.failure = true, l, false, false, time.Time{}, time.Time{}, nil
+	st.loaded, st.login, st.unsaved, st.rejected, st.renewAt, st.retryAt, st.failure = true, l, !isStored, false, time.Time{}, time.Time{}, nil
 	if l != nil && !l.Refresh.IsZero() && !l.Expiry.IsZero() {
 		lead := ahead(l, maxLead)
 		st.renewAt = l.Expiry.Add(-lead - rand.N(lead/2+1)) // not everything at the same moment
@@ -222,7 +222,7 @@ func (s *Source) renew(ctx context.Context) error {
 		} else if err != nil {
 			return err
 		}
-		st.set(old)
+		st.set(old, true)
 	}
 	if old == nil {
 		return s.never()
@@ -252,10 +252,7 @@ func (s *Source) renew(ctx context.Context) error {
 // save stores a login before anybody uses it. Until that succeeds the next caller tries again.
 func (s *Source) save(ctx context.Context, l *vault.Login) error {
 	st := s.state
-	st.set(l)
-	st.mu.Lock()
-	st.unsaved = true
-	st.mu.Unlock()
+	st.set(l, false)
 	if err := s.logins.Store.Put(ctx, l); err != nil {
 		return fmt.Errorf("store the renewed token of server %s, before which it is not used: %w", display.Name(s.server.ID), err)
 	}
@@ -273,7 +270,7 @@ func (s *Source) failed(ctx context.Context, err error, valid bool) error {
 	isRefused := errors.As(err, &refused)
 	if isRefused && refused == "invalid_grant" {
 		s.logins.Log.Warn("a login has ended: its issuer no longer renews it", "server", st.resource)
-		st.set(nil)
+		st.set(nil, true)
 		if err := s.logins.Store.Delete(ctx, st.resource); err != nil {
 			s.logins.Log.Error("a login that has ended could not be removed", "server", st.resource, "error", err)
 		}

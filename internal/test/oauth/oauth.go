@@ -259,11 +259,8 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	if s.Token != nil && s.Token(w, form) {
 		return
 	}
-	id, secret, basic := r.BasicAuth()
-	if !basic {
-		id, secret = form.Get("client_id"), form.Get("client_secret")
-	}
-	if c, known := s.clients[id]; !known || c.secret != secret {
+	id, known := s.authenticate(r)
+	if !known {
 		fail(w, "invalid_client")
 		return
 	}
@@ -304,6 +301,16 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	s.issue(w, g)
 }
 
+// authenticate returns the client that a request comes from.
+func (s *Server) authenticate(r *http.Request) (id string, known bool) {
+	id, secret, basic := r.BasicAuth()
+	if !basic {
+		id, secret = r.PostForm.Get("client_id"), r.PostForm.Get("client_secret")
+	}
+	c, known := s.clients[id]
+	return id, known && c.secret == secret
+}
+
 func (s *Server) issue(w http.ResponseWriter, g grant) {
 	access := s.secret("access")
 	m := map[string]any{"access_token": access, "token_type": "bearer", "scope": g.scope}
@@ -324,8 +331,8 @@ func (s *Server) secret(kind string) string { return s.Canary + kind + "-" + ran
 
 func (s *Server) startDevice(w http.ResponseWriter, r *http.Request) {
 	s.note("device")
-	id := r.PostForm.Get("client_id")
-	if _, known := s.clients[id]; !known || r.PostForm.Get("resource") == "" {
+	id, known := s.authenticate(r)
+	if !known || r.PostForm.Get("resource") == "" {
 		fail(w, "invalid_client")
 		return
 	}
