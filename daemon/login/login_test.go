@@ -20,6 +20,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
 	"github.com/thoughtgate/thoughtgated/daemon/login/vault"
 	"github.com/thoughtgate/thoughtgated/internal/test/oauth"
 )
@@ -238,6 +241,48 @@ func overSockets(t *testing.T, start func(http.Handler) *httptest.Server) {
 		t.Fatal(answer, err)
 	}
 	answer.Body.Close()
+}
+
+// A server that is made of the Go SDK's parts, with an issuer of its own.
+func TestServerOfSDK(t *testing.T) {
+	w := newWorld(t, nil)
+	const here = "https://sdk.example/mcp"
+	const metadata = "https://sdk.example/.well-known/oauth-protected-resource/mcp"
+	mux := http.NewServeMux()
+	verify := func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
+		if !strings.HasPrefix(token, canary+"access-") {
+			return nil, auth.ErrInvalidToken
+		}
+		return &auth.TokenInfo{Scopes: []string{"read"}, Expiration: time.Now().Add(time.Hour), UserID: "u"}, nil
+	}
+	guarded := auth.RequireBearerToken(verify, &auth.RequireBearerTokenOptions{ResourceMetadataURL: metadata, Scopes: []string{"read"}})
+	mux.Handle("/mcp", guarded(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })))
+	mux.Handle("/.well-known/oauth-protected-resource/mcp", auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
+		Resource: here, AuthorizationServers: []string{origin}, ScopesSupported: []string{"read"},
+	}))
+	w.http = oauth.Client(map[string]http.Handler{"mcp.example": w.server, "sdk.example": mux})
+	s := Server{"sdk", here, w.http}
+	if got, err := w.Login(t.Context(), s, w.how()); w.heard(err) != nil || got.Issuer != origin {
+		t.Fatal(got, err)
+	}
+	src, err := w.Source(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := src.Token(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _ := http.NewRequest(http.MethodPost, here, nil)
+	if err := token.Authorize(r); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := w.http.Do(r); err != nil || answer.StatusCode != http.StatusNoContent {
+		t.Errorf("the server answered %v, %v", answer, err)
+	}
+	if r.URL.Host = "mcp.example"; token.Authorize(r) == nil {
+		t.Error("the token is sent to its issuer")
+	}
 }
 
 // What servers and issuers get wrong, and what attackers do. Each login fails, says why, and stores nothing.
