@@ -23,6 +23,9 @@ const (
 	grpc     = "google.golang.org/grpc/..."
 	protobuf = "google.golang.org/protobuf/..."
 	argon2   = "golang.org/x/crypto/argon2"
+	chacha   = "golang.org/x/crypto/chacha20poly1305"
+	keyring  = "github.com/zalando/go-keyring"
+	oauthex  = "github.com/modelcontextprotocol/go-sdk/oauthex"
 	qr       = "rsc.io/qr"
 	shsyntax = "mvdan.cc/sh/v3/syntax"
 	idna     = "golang.org/x/net/idna"
@@ -125,8 +128,11 @@ var mayImport = map[string][]string{
 	"daemon/runtime/backend":   {"internal/...", "daemon/gate", "daemon/runtime/supervise"},
 	"daemon/observe/metrics":   {"internal/...", "daemon/gate", "daemon/config", prom, promText, promData},
 	"daemon/approval/presence": {sys, argon2, "internal/...", "daemon/gate", "daemon/store"},
-	"daemon/policy":            {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", cedar},
-	"daemon/observe/traces":    {"internal/...", "daemon/gate", "daemon/config", otel, otlp, protobuf},
+	// Logins to servers: only login knows the Go SDK, only its vault a keyring and a cipher.
+	"daemon/login":          {json, "internal/...", "daemon/gate", "daemon/login/vault", oauthex},
+	"daemon/login/vault":    {sys, sync, "internal/secret", chacha, keyring},
+	"daemon/policy":         {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", cedar},
+	"daemon/observe/traces": {"internal/...", "daemon/gate", "daemon/config", otel, otlp, protobuf},
 	// Programs of the user's: they stand on supervise, and their parts on nothing
 	// of the daemon but the reader of its files.
 	"daemon/runtime/extension":   {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", "daemon/store", "daemon/runtime/supervise", "daemon/runtime/extension/..."},

@@ -1,0 +1,3 @@
+package browse
+
+const opener = "/usr/bin/open"

@@ -1,0 +1,3 @@
+package browse
+
+const opener = "xdg-open"
