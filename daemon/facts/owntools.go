@@ -268,7 +268,7 @@ func (in *inspection) line(line *shell.Line, at where) {
 	in.unseen(line, e, at)
 	in.losses(line, e, at)
 	if in.call.Subject == agenthook.Shell {
-		in.call.Grain = in.grain(line, e)
+		in.call.Grain = in.grain(line, e, rawjson.Read(in.call.Arguments()).Has("cwd"))
 	}
 }
 
