@@ -35,12 +35,12 @@ func (f *Finder) Grain(ctx context.Context, project string, arguments []byte) *g
 	if line == nil || args.Err() != nil {
 		return nil
 	}
-	return in.grain(line, effects.Of(line))
+	return in.grain(line, effects.Of(line), args.Has("cwd"))
 }
 
 // grain returns what a grant may cover of a line of the agent's shell: a command that stays in its
-// folder, which is in the project.
-func (in *inspection) grain(line *shell.Line, e *effects.Effects) *gate.Grain {
+// folder, which is in the project. saysFolder reports whether the agent says which one that is.
+func (in *inspection) grain(line *shell.Line, e *effects.Effects, saysFolder bool) *gate.Grain {
 	c, verb, err := effects.Verb(line, e)
 	if err != nil {
 		return &gate.Grain{Alone: err.Error()}
@@ -52,6 +52,9 @@ func (in *inspection) grain(line *shell.Line, e *effects.Effects) *gate.Grain {
 	name := cmp.Or(strings.TrimPrefix(verb, "run "), c.Program)
 	if s := deedsIn(name, []byte(name)); c.Program != "git" && (s.deed == acts || s.sends) {
 		return &gate.Grain{Alone: strings.TrimSpace(c.Program+" "+verb) + " acts or sends by its name"}
+	}
+	if !saysFolder {
+		return &gate.Grain{Alone: "the agent does not say in which folder it runs"}
 	}
 	folder, known := in.within(c.Dirs[0], in.finder.own.project(in.ctx, in.call.Project, in.call.Waited))
 	if !known || in.call.Project == "" {

@@ -115,6 +115,9 @@ func TestGrain(t *testing.T) {
 			t.Errorf("%s has the grain %+v", tool, c.Grain)
 		}
 	}
+	if g := f.Grain(t.Context(), top+"/p", []byte(`{"command":"ls"}`)); g == nil || !strings.Contains(g.Alone, "in which folder") {
+		t.Errorf("without a folder: %+v", g)
+	}
 	if g := f.Grain(t.Context(), "", []byte(`{"command":"ls","cwd":"`+top+`/p"}`)); g == nil || g.Alone == "" {
 		t.Errorf("without a project: %+v", g)
 	}

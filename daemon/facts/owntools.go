@@ -268,7 +268,8 @@ func (in *inspection) line(line *shell.Line, at where) {
 	in.unseen(line, e, at)
 	in.losses(line, e, at)
 	if in.call.Subject == agenthook.Shell {
-		in.call.Grain = in.grain(line, e)
+		args := rawjson.Read(in.call.Arguments())
+		in.call.Grain = in.grain(line, e, args.Has("cwd") && args.Err() == nil)
 	}
 }
 

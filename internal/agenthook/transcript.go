@@ -1,13 +1,10 @@
 package agenthook
 
 import (
-	"bytes"
 	"fmt"
 	"path"
 	"strings"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 )
@@ -82,7 +79,7 @@ var (
 // Uses returns what a line of the agent's transcript says about uses of tools, unless it says
 // that it was written before since.
 func (c *Contract) Uses(line []byte, since time.Time) ([]Use, error) {
-	if hasTooMany(line) {
+	if rawjson.HasMore(line, maxValues) {
 		return nil, fmt.Errorf("read a line of the transcript: it has more than %d names and values", maxValues)
 	}
 	o := rawjson.Read(line)
@@ -99,20 +96,6 @@ func (c *Contract) Uses(line []byte, since time.Time) ([]Use, error) {
 // maxValues is how many names and values a line has at most, with brackets. Each takes much more memory
 // than it has bytes once it is read.
 const maxValues = 200_000
-
-// hasTooMany reports whether a line has more than maxValues. A separator is after each.
-func hasTooMany(line []byte) bool {
-	if len(line) < 2*maxValues {
-		return false
-	}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(line), jsontext.AllowDuplicateNames(true)) // it keeps no names
-	for range maxValues {
-		if _, err := dec.ReadToken(); err != nil {
-			return false
-		}
-	}
-	return true
-}
 
 // toolUseError begins the result of a tool that Claude Code did not use, since it does not know
 // it or its input is wrong. It finds that out before it runs hooks.

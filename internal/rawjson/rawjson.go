@@ -43,6 +43,21 @@ func Elements(raw []byte) ([]jsontext.Value, error) {
 	return values, err
 }
 
+// HasMore reports whether raw has more than max names, values and brackets, before it is found to be
+// wrong. It keeps none of them, while an object that is read takes much more memory than its text.
+func HasMore(raw []byte, max int) bool {
+	if len(raw) < 2*max { // a separator is after each
+		return false
+	}
+	dec := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true))
+	for range max {
+		if _, err := dec.ReadToken(); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
 func read(raw []byte, open jsontext.Kind) ([]Member, error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(raw)) // reads raw in place
 	if dec.PeekKind() != open {

@@ -59,10 +59,10 @@ var single = strings.Fields("base64 basename cat cksum clang-format cmp column c
 	"shellcheck stat staticcheck strings tac tail touch tr true tsc unexpand vitest wc which whoami yamllint")
 
 // otherwise are flags by which such programs do something else: what they are given as code or as the
-// name of another program, or they empty a folder.
+// name of another program, or they send, empty a folder or write over a file.
 var otherwise = map[string]string{
-	"bazel": "run_under workspace_status_command", "cargo": "config Z", "dotnet": "p property", "eslint": "init", "go": "ldflags overlay", "gradle": "D system-prop", "just": "c chooser command e edit shell shell-arg",
-	"mvn": "D define", "mypy": "install-types python-executable", "ninja": "t", "npm": "node-options", "pylint": "init-hook", "pytest": "basetemp o override-ini pdbcls",
+	"bazel": "run_under workspace_status_command", "cargo": "config Z", "dotnet": "p property", "eslint": "init", "git": "output", "go": "ldflags overlay", "gradle": "D system-prop", "just": "c chooser command e edit shell shell-arg",
+	"mvn": "D define", "mypy": "install-types python-executable", "ninja": "t", "npm": "node-options", "pylint": "init-hook", "pytest": "basetemp o override-ini pastebin pdbcls",
 	"rake": "E e execute execute-continue execute-print p r require", "tox": "override x", "tsc": "clean", "zig": "test-cmd",
 }
 
