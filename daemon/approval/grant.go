@@ -93,7 +93,7 @@ const endedGrants = 1000
 // what can't be granted.
 func (q *Queue) terms(asked *Question, t *Terms, d *Decision) (*Grant, error) {
 	refuse := func(format string, args ...any) (*Grant, error) {
-		return nil, fmt.Errorf("grant: "+format+": %w", append(args, gate.ErrInvalid)...)
+		return nil, fmt.Errorf("%w grant: "+format, append([]any{gate.ErrInvalid}, args...)...)
 	}
 	match, scope := cmp.Or(t.Match, MatchArgs), cmp.Or(t.Scope, InSession)
 	g := &Grant{Times: t.Times, Bounds: store.Bounds{
