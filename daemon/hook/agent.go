@@ -20,6 +20,9 @@ const (
 	// maxOpen is how many forwarded calls of an agent may wait for the report of their results.
 	// The result of an older call is remembered, but not on record as the outcome of its call.
 	maxOpen = 256
+	// maxOpenBytes is how long the arguments of these calls may be together. The latest is kept
+	// whatever its length.
+	maxOpenBytes = 64 << 20
 )
 
 // agent is one agent that reports to hooks.
@@ -38,6 +41,7 @@ type agent struct {
 	mu    sync.Mutex                   // guards the fields below
 	open  map[string]*submit.Permitted // forwarded calls whose results have not been reported, by the agent's id
 	order []string                     // keys of open, oldest first
+	size  int                          // length in bytes of the arguments of the calls in open
 }
 
 // close ends the attachment, unless the daemon is stopping: the sessions then end as a whole.
@@ -159,13 +163,19 @@ func (a *agent) remember(id string, p *submit.Permitted) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.open[id] == nil {
-		a.order = append(a.order, id)
+	a.forget(id)
+	a.open[id], a.order, a.size = p, append(a.order, id), a.size+len(p.Arguments.Raw)
+	for len(a.order) > maxOpen || len(a.order) > 1 && a.size > maxOpenBytes {
+		a.forget(a.order[0])
 	}
-	a.open[id] = p
-	if len(a.order) > maxOpen {
-		delete(a.open, a.order[0])
-		a.order = a.order[1:]
+}
+
+// forget removes a call from open, if it is there. a.mu must be held.
+func (a *agent) forget(id string) {
+	if p := a.open[id]; p != nil {
+		a.size -= len(p.Arguments.Raw)
+		delete(a.open, id)
+		a.order = slices.DeleteFunc(a.order, func(other string) bool { return other == id })
 	}
 }
 
@@ -174,8 +184,7 @@ func (a *agent) after(ctx context.Context, e *agenthook.Event) {
 	a.ran(e)
 	a.mu.Lock()
 	call := a.open[e.ID]
-	delete(a.open, e.ID)
-	a.order = slices.DeleteFunc(a.order, func(id string) bool { return id == e.ID })
+	a.forget(e.ID)
 	a.mu.Unlock()
 	var failed error
 	if e.Failed {

@@ -123,7 +123,7 @@ func (c copilot) trusted(env Env) bool {
 
 // warnOfPlugins warns of servers that come with plugins.
 func (c copilot) warnOfPlugins(env Env, found *Found) {
-	dirs, _ := filepath.Glob(filepath.Join(c.folder(env), "installed-plugins", "*", "*"))
+	dirs, _ := filepath.Glob(filepath.Join(escapeGlob(c.folder(env)), "installed-plugins", "*", "*"))
 	var names []string
 	for _, dir := range append(dirs, env.flags("--plugin-dir")...) {
 		for _, file := range []string{projectFile, filepath.Join(".github", "mcp.json")} {
