@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -39,6 +40,9 @@ func (v sessionsService) Open(req *pb.OpenSessionRequest, stream grpc.ServerStre
 	}
 	if !v.s.Sessions.Owns(line[0], spec.ID) { // the owner was checked when it first opened the session
 		if err := v.outside(ctx); err != nil {
+			return err
+		}
+		if err := v.checkLeft(req.GetSpec()); err != nil {
 			return err
 		}
 	}
@@ -79,6 +83,28 @@ func (v sessionsService) checkProfile(ctx context.Context, spec *session.Spec) e
 	}
 	_, _, err := v.s.decider(ctx, "a session with the development profile")
 	return err
+}
+
+// maxNamed is how many ungoverned servers an error names.
+const maxNamed = 20
+
+// checkLeft refuses a session in which servers stay ungoverned, if the configuration wants that.
+func (v sessionsService) checkLeft(spec *pb.SessionSpec) error {
+	set, left := v.s.Policies.Describe(), spec.GetLeft()
+	if !set.FailUngoverned || len(left) == 0 {
+		return nil
+	}
+	names := each(left[:min(len(left), maxNamed)], func(l *pb.LeftServer) string {
+		if l.GetServer() == "" {
+			return l.GetWhy()
+		}
+		return fmt.Sprintf("%s in %s: %s", l.GetServer(), l.GetPath(), l.GetWhy())
+	})
+	if more := len(left) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Errorf("%w, since servers of %s would stay ungoverned (%s), and %s says `fail_on: ungoverned`; remove or disable these servers, or change that setting",
+		gate.ErrForbidden, spec.GetAgent(), strings.Join(names, "; "), set.Source)
 }
 
 // sendEvents sends the events of a session's shims to its wrap until ctx ends.

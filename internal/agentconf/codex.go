@@ -146,7 +146,7 @@ func (c codex) judge(env Env, found *Found, servers codexServers) {
 	for name, value := range managed.Member(codexKey).Members() {
 		told := value.Member("command").Exists() || value.Member("args").Exists() || value.Member("url").Exists()
 		if told {
-			found.warn("server %s is not governed: %s, an administrator's file, defines how it is started", name.Text(), path)
+			found.leave("server %s is not governed: %s, an administrator's file, defines how it is started", name.Text(), path)
 		}
 		for _, e := range servers.of(name.Text()).entries {
 			if told && e.Ungoverned == "" {
@@ -278,12 +278,12 @@ func (server *codexServer) entry(n edit.Node, name string) *Entry {
 	e := usualForm.read(n)
 	switch {
 	case !codexNames.MatchString(name):
-		e.Ungoverned = "not a server: codex does not accept its name"
+		e.refuse("codex does not accept its name")
 	case command.Exists() || args.Exists() && args.Kind() != edit.Array || n.Member("url").Exists():
 	case server.command == "":
-		e.Ungoverned = "not a server: no file names its command"
+		e.refuse("no file names its command")
 	default: // the command comes from a weaker file
-		e.Command, e.Ungoverned = server.command, ""
+		e.Command, e.Ungoverned, e.inert = server.command, "", false
 	}
 	if !args.Exists() {
 		e.Args = server.args

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 	"github.com/thoughtgate/thoughtgated/internal/edit/yamledit"
@@ -86,7 +87,7 @@ func (g goose) Find(env Env) (*Found, error) {
 		}
 	}
 	shadow(order)
-	found.warnOf("servers of recipes are not governed", env.flags("--recipe"))
+	found.leaveOf("servers of recipes are not governed", env.flags("--recipe"))
 	return found.result()
 }
 
@@ -97,7 +98,7 @@ func (goose) extensions(s *Source, scope string) []*Entry {
 		s.add(e, scope, name.Text(), gooseKey, name.Text())
 		kind := value.Member("type")
 		if what, other := gooseTypes[kind.Text()]; other && kind.Kind() == edit.String {
-			e.Ungoverned = what
+			e.Ungoverned, e.inert = what, !strings.HasPrefix(what, "a remote server")
 		}
 		if value.Member("enabled").IsFalse() {
 			e.Off = Disabled

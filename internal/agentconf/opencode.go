@@ -190,7 +190,9 @@ func (m *opencodeMerge) completeEntries(found *Found) {
 			spelt = append(spelt, e.ID)
 		}
 	}
-	found.warnOf("servers set by an administrator are not governed", managed)
+	if len(managed) > 0 {
+		found.warn("servers set by an administrator are not governed: %s", strings.Join(managed, ", "))
+	}
 	if len(spelt) > 0 {
 		found.unreached = fmt.Sprintf("the variable %s defines servers (%s)", scopeContent, strings.Join(spelt, ", "))
 	}
@@ -205,7 +207,7 @@ func readArrayEntry(n edit.Node) *Entry {
 	words := texts(command)
 	switch {
 	case n.Kind() != edit.Object:
-		e.Ungoverned = "not a server: not an object"
+		e.refuse("not an object")
 	case n.Member("type").Text() == "remote":
 		e.Ungoverned = "a remote server"
 	case !command.Exists() && n.Member("url").Exists():
@@ -213,9 +215,9 @@ func readArrayEntry(n edit.Node) *Entry {
 	case !command.Exists():
 		return nil
 	case len(words) == 0 || words[0] == "" || len(words) != len(command.Items()):
-		e.Ungoverned = "not a server: command is not a list of strings"
+		e.refuse("command is not a list of strings")
 	case env.Exists() && env.Kind() != edit.Object && env.Kind() != edit.Null:
-		e.Ungoverned = "not a server: environment is not an object"
+		e.refuse("environment is not an object")
 	default:
 		e.Command, e.Args = words[0], words[1:]
 	}

@@ -46,6 +46,7 @@ type Plan struct {
 
 	swept     []string // messages for the person about what killed writers left
 	unreached string   // servers that no rewrite governs; empty if there are none
+	left      []string // likewise, of other kinds: see Found
 }
 
 // NewPlan finds and parses the files of an agent. It returns an error if they can't be wrapped:
@@ -97,7 +98,7 @@ func (p *Plan) read() error {
 	if len(found.Sources) == 0 && !p.env.Tools {
 		return fmt.Errorf("no configuration of %s was found; searched %s", p.agent.Name(), strings.Join(p.agent.Files(p.env), ", "))
 	}
-	p.warnings, p.files, p.unreached = slices.Concat(p.swept, found.Warnings), nil, found.unreached
+	p.warnings, p.files, p.unreached, p.left = slices.Concat(p.swept, found.Warnings), nil, found.unreached, found.left
 	for _, s := range found.Sources {
 		p.add(s)
 	}
@@ -240,6 +241,32 @@ func (p *Plan) Entries() []*Entry {
 		out = append(out, s.Entries...)
 	}
 	return out
+}
+
+// Left is a server that the agent may start and that stays ungoverned.
+type Left struct {
+	ID   string // the agent's name of it; empty if only Why is known
+	Path string // of the file, as the agent knows it; likewise
+	Why  string
+}
+
+// Left returns the servers that the agent may start, now or once the person approves them, and that
+// stay ungoverned.
+func (p *Plan) Left() []Left {
+	var left []Left
+	if p.env.NoServers {
+		left = append(left, Left{Why: "only the agent's own tools are to be governed"})
+	}
+	for e := range each(p.found) {
+		starts := e.Off == Starts || e.Off == Pending
+		if e.Ungoverned != "" && e.Ungoverned != inVariable && starts && !e.inert && !e.offers { // a variable is refused, or set anew
+			left = append(left, Left{e.ID, e.File, e.Ungoverned})
+		}
+	}
+	for _, why := range p.left {
+		left = append(left, Left{Why: why})
+	}
+	return left
 }
 
 // Prepare makes the new text of each file, with line inserted, and verifies that the rewrite

@@ -24,6 +24,7 @@ type Governing interface {
 	Warnings() []string
 	Paths() []string
 	Entries() []*Entry
+	Left() []Left
 	Shipped() []ProjectServer
 	Lock(session string) error
 	Backup() error

@@ -47,6 +47,9 @@ func (w *wrapping) openSession(ctx context.Context) error {
 	spec := &pb.SessionSpec{
 		Id: w.id, Agent: w.plan.Agent(), Command: w.argv, Project: w.cwd,
 		Profile: profiles[w.profile], Keep: w.keep, Outlasting: w.outlasts(), Tools: w.plan.HooksTools(), Files: ui.Map(journals, configFile),
+		Left: ui.Map(w.plan.Left(), func(l agentconf.Left) *pb.LeftServer {
+			return &pb.LeftServer{Server: l.ID, Path: l.Path, Why: l.Why}
+		}),
 	}
 	if w.session, err = w.client.OpenSession(ctx, spec); err != nil {
 		return fmt.Errorf("open a session: %w", err)
