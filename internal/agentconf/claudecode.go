@@ -341,6 +341,9 @@ func (r *claudeRules) judge(e *Entry, env Env, found *Found) {
 		e.Off = Pending
 	}
 	c := e.candidate(e.node().Member("url").Text(), env)
+	if r.lists.listed {
+		e.stays = "a list of allowed servers (allowedMcpServers) would not match it any more"
+	}
 	if why := r.lists.refuses(c); why != "" {
 		e.Off, e.Because = Denied, why
 	}

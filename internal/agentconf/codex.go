@@ -149,6 +149,9 @@ func (c codex) judge(env Env, found *Found, servers codexServers) {
 			found.leave("server %s is not governed: %s, an administrator's file, defines how it is started", name.Text(), path)
 		}
 		for _, e := range servers.of(name.Text()).entries {
+			if told {
+				e.stays = "an administrator set it in " + path
+			}
 			if told && e.Ungoverned == "" {
 				e.Ungoverned = "set by an administrator in " + path
 			}
@@ -173,6 +176,7 @@ func (codex) require(path string, found *Found, servers codexServers) {
 		allowed := list.Member(name).Member("identity").Member("command")
 		starts := false
 		for _, e := range servers[name].entries {
+			e.stays = path + " allows servers by how they are started"
 			if e.Ungoverned != "" {
 				continue
 			}
@@ -278,6 +282,7 @@ func (server *codexServer) entry(n edit.Node, name string) *Entry {
 	e := usualForm.read(n)
 	switch {
 	case !codexNames.MatchString(name):
+		e.address = false
 		e.refuse("codex does not accept its name")
 	case command.Exists() || args.Exists() && args.Kind() != edit.Array || n.Member("url").Exists():
 	case server.command == "":

@@ -81,7 +81,10 @@ func (how format) read(s *Source, scope string) []*Entry {
 	}
 	for _, e := range s.Entries {
 		if slices.ContainsFunc(how.remote, func(name string) bool { return e.node().Member(name).Exists() }) {
-			e.Ungoverned, e.inert = "a remote server", false // even if it has a command
+			e.leaveAddress("") // even if it has a command
+		}
+		if e.node().Member("tcp").Exists() {
+			e.stays = "its transport is not supported"
 		}
 	}
 	return s.Entries
@@ -173,6 +176,7 @@ func (f *Found) lookAt(path string, syntax edit.Syntax) *Source {
 func (f *Found) leaveManaged(s *Source, entries []*Entry) []*Entry {
 	var names []string
 	for _, e := range entries {
+		e.stays = "an administrator set it in " + s.Path
 		if e.Ungoverned == "" {
 			e.Ungoverned = "set by an administrator in " + s.Path
 			names = append(names, e.ID)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 	"github.com/thoughtgate/thoughtgated/internal/edit/yamledit"
@@ -24,12 +23,10 @@ const (
 
 // gooseTypes describes the types of extensions that do not start a local server.
 var gooseTypes = map[string]string{
-	"builtin":         "a part of goose itself (builtin)",
-	"platform":        "a part of goose itself (platform)",
-	"frontend":        "run by goose's frontend (frontend)",
-	"inline_python":   "run inside goose (inline_python)",
-	"sse":             "a remote server (sse)",
-	"streamable_http": "a remote server (streamable_http)",
+	"builtin":       "a part of goose itself (builtin)",
+	"platform":      "a part of goose itself (platform)",
+	"frontend":      "run by goose's frontend (frontend)",
+	"inline_python": "run inside goose (inline_python)",
 }
 
 func (goose) Name() string { return "goose" }
@@ -98,7 +95,9 @@ func (goose) extensions(s *Source, scope string) []*Entry {
 		s.add(e, scope, name.Text(), gooseKey, name.Text())
 		kind := value.Member("type")
 		if what, other := gooseTypes[kind.Text()]; other && kind.Kind() == edit.String {
-			e.Ungoverned, e.inert = what, !strings.HasPrefix(what, "a remote server")
+			e.Ungoverned, e.inert = what, true
+		} else if remote := kind.Text() == "sse" || kind.Text() == "streamable_http"; remote {
+			e.leaveAddress(kind.Text())
 		}
 		if value.Member("enabled").IsFalse() {
 			e.Off = Disabled

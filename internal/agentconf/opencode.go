@@ -162,6 +162,9 @@ func (m *opencodeMerge) add(s *Source, scope string) {
 			continue // it only adds to another file's entry
 		}
 		s.add(e, scope, id, append(slices.Clip(opencodeServers), id)...)
+		if scope == scopeManaged || scope == scopeContent {
+			e.stays = "it is in no file that could be rewritten"
+		}
 		switch {
 		case e.Ungoverned != "":
 		case scope == scopeManaged:
@@ -181,7 +184,8 @@ func (m *opencodeMerge) completeEntries(found *Found) {
 			e.Off = Disabled
 		}
 		if kind := m.kind[e.ID]; kind != "" && kind != "local" && e.Ungoverned == "" {
-			e.Ungoverned = "a remote server, by another file"
+			e.leaveAddress("")
+			e.Ungoverned, e.stays = e.Ungoverned+", by another file", "several files describe it"
 		}
 		switch {
 		case e.Scope == scopeManaged && e.Command != "":
@@ -209,9 +213,9 @@ func readArrayEntry(n edit.Node) *Entry {
 	case n.Kind() != edit.Object:
 		e.refuse("not an object")
 	case n.Member("type").Text() == "remote":
-		e.Ungoverned = "a remote server"
+		e.leaveAddress("")
 	case !command.Exists() && n.Member("url").Exists():
-		e.Ungoverned = "a remote server"
+		e.leaveAddress("")
 	case !command.Exists():
 		return nil
 	case len(words) == 0 || words[0] == "" || len(words) != len(command.Items()):

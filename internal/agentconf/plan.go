@@ -46,6 +46,7 @@ type Plan struct {
 
 	swept     []string // messages for the person about what killed writers left
 	unreached string   // servers that no rewrite governs; empty if there are none
+	adopting  []*Entry // entries of the file that Adopt is about to write
 	left      []string // likewise, of other kinds: see Found
 }
 
@@ -471,8 +472,12 @@ func (p *Plan) prepare(f *planned) error {
 		Original: digest(f.base.data), Written: digest(text), Line: p.line, Entries: before,
 		Notes: p.notes(), Beside: f.beside, Superseded: p.superseded(f),
 	}
-	if hooksOf(before) == nil && f.j.Made == "" {
-		f.j.Version--
+	switch remote := slices.ContainsFunc(before, func(w originalEntry) bool { return w.Whole != "" }); {
+	case remote:
+	case hooksOf(before) != nil || f.j.Made != "":
+		f.j.Version = hooksVersion
+	default:
+		f.j.Version = hooksVersion - 1
 	}
 	return nil
 }
@@ -570,7 +575,7 @@ func outrunBy(tries int) error { return fmt.Errorf("%w, %d times in a row", errC
 func (p *Plan) checkUnchanged(shown []*Source) error {
 	for e := range each(p.found) {
 		was := sameEntry(shown, e)
-		if e.fixed != "" && (was == nil || was.fixed == "") || e.Ungoverned == "" && (was == nil || was.Ungoverned != "" || was.Command != e.Command || !slices.Equal(was.Args, e.Args)) {
+		if e.fixed != "" && (was == nil || was.fixed == "") || e.Ungoverned == "" && (was == nil || was.Ungoverned != "" || was.Command != e.Command || !slices.Equal(was.Args, e.Args) || !reflect.DeepEqual(was.Remote, e.Remote)) {
 			return fmt.Errorf("%w: server %s in %s has changed since it was shown; nothing was rewritten; try again", errChanged, e.ID, e.File)
 		}
 	}
@@ -629,6 +634,12 @@ func (p *Plan) rebase(f *planned, now *file) ([]byte, error) {
 	for i, e := range f.governed() {
 		now, w := e.was(doc), f.before[i]
 		n := w.Form.of(doc.At(w.Path))
+		if w.Whole != "" {
+			if lifted, at, err := w.lift(f.syntax()); err != nil || !edit.Equal(lifted.At(at), n.Node) {
+				return nil, fmt.Errorf("%w: server %s was changed; try again", errChanged, w.ID)
+			}
+			continue
+		}
 		if !same(n.command(), w.Command, f.syntax()) || !same(n.args(), w.Args, f.syntax()) || now.Env != w.Env || !slices.Equal(now.Limits, w.Limits) {
 			return nil, fmt.Errorf("%w: server %s was changed; try again", errChanged, w.ID)
 		}
