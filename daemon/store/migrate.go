@@ -229,6 +229,7 @@ var migrations = []string{
 	) STRICT, WITHOUT ROWID;`,
 	`ALTER TABLE sessions DROP COLUMN servers;`,
 	`ALTER TABLE questions ADD COLUMN extent TEXT NOT NULL DEFAULT ''; -- JSON: how much it destroys`,
+	`ALTER TABLE sessions ADD COLUMN remotes TEXT NOT NULL DEFAULT ''; -- JSON, with secrets`,
 }
 
 // migrate brings the file to the version after the last step, or does not change it. Step

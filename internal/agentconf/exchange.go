@@ -75,6 +75,28 @@ func (e *Entry) exchange(line Line, w originalEntry, doc *edit.Document) (edit.O
 	return edit.Put(e.Path, text), err
 }
 
+// tryExchange returns an error if n, the entry, can't be exchanged, or not put back.
+func (e *Entry) tryExchange(n edit.Node) error {
+	if n.Kind() != edit.Object {
+		return errors.New("it is not an object")
+	}
+	if _, err := n.Extent(); err != nil {
+		return err
+	}
+	doc := n.Document()
+	line := Line{Shim: "/" + shimName, Socket: "/", Session: "s", Remote: true}
+	w := e.wasRemote(e.form.of(n))
+	op, err := e.exchange(line, w, doc)
+	if err != nil {
+		return err
+	}
+	text, err := doc.Edit(op)
+	if err != nil {
+		return err
+	}
+	return proveReversible(doc, text, []originalEntry{w}, line)
+}
+
 // again returns the document after an edit.
 func again(d *edit.Document, ops ...edit.Op) (*edit.Document, error) {
 	text, err := d.Edit(ops...)

@@ -173,7 +173,7 @@ func (e *Entry) describe(n edit.Node, agent Agent) {
 	if text, err := json.Marshal(r); err == nil && strings.Contains(string(text), `\ufffd`) || !utf8.ValidString(n.Raw()) {
 		why = "its text is not valid Unicode"
 	}
-	if _, err := n.Extent(); err != nil && why == "" {
+	if err := e.tryExchange(n); err != nil && why == "" {
 		why = "its entry can't be replaced: " + err.Error()
 	}
 	for _, text := range r.templates() {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 )
 
 // remoteAgents are agents with an entry with an address in each shape that they take, what is read
@@ -548,4 +549,74 @@ func TestRemoteHost(t *testing.T) {
 	if b.Headers = []Header{{Name: "A", Template: "b"}}; a.Terms() == b.Terms() {
 		t.Error("the headers are not")
 	}
+}
+
+// For any file, entries with an address come back byte for byte, also if others have added something
+// to one, which then stays.
+func TestAnyRemoteComesBack(t *testing.T) {
+	w := newWorld(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		env := w.env()
+		env.remotes = true
+		var text string
+		var agent Agent = custom{}
+		switch rapid.SampledFrom([]string{"json", "toml", "yaml"}).Draw(rt, "syntax") {
+		case "json":
+			agent = rapid.SampledFrom([]Agent{claudeCode{}, custom{}}).Draw(rt, "agent")
+			l := drawLayout(rt, agent == custom{})
+			l.remotes = true
+			env.Config, text = filepath.Join(w.home, "agent.json"), l.file()
+		case "toml":
+			agent, env.Config, text = codex{}, filepath.Join(w.home, "config.toml"), drawTOMLOf(rt, true)
+		default:
+			agent, env.Config, text = goose{}, filepath.Join(w.home, "config.yaml"), drawYAMLOf(rt, true)
+		}
+		w.write(env.Config, text)
+		p, err := NewPlan(agent, env, w.shim)
+		if empty, ok := errors.AsType[*EmptyError](err); ok && !strings.Contains(empty.Error(), "left as it is") {
+			return // all are off
+		}
+		if err != nil {
+			if strings.Contains(err.Error(), "left as it is") {
+				return // none can be
+			}
+			rt.Fatalf("%v\n%s", err, text)
+		}
+		defer p.Unlock()
+		for _, do := range []func() error{func() error { return p.Lock("s") }, p.Backup, func() error { return p.Prepare(w.line()) }, p.Apply} {
+			if err := do(); err != nil {
+				rt.Fatalf("%v\n%s", err, text)
+			}
+		}
+		wrapped := w.read(env.Config)
+		for _, r := range p.Remotes() {
+			if strings.Contains(wrapped, r.Address) && !slices.ContainsFunc(p.Entries(), func(e *Entry) bool { return e.Ungoverned != "" }) {
+				rt.Fatalf("%s is left in\n%s", r.Address, wrapped)
+			}
+		}
+		end := ""
+		if rapid.Bool().Draw(rt, "touched") { // disables the shortcut by the digest
+			end = "\n"
+		}
+		w.write(env.Config, wrapped+end)
+		if d, err := p.Drift(); len(d) > 0 || err != nil {
+			rt.Fatalf("drift %+v, %v\n%s", d, err, wrapped)
+		}
+		reports, err := p.Restore()
+		if got := w.read(env.Config); got != text+end || err != nil || len(reports[0].Notes) > 0 {
+			rt.Fatalf("%+v, %v, not the same:\nbefore  %q\nwrapped %q\nafter   %q", reports, err, text+end, wrapped, got)
+		}
+	})
+	w.wantClean()
+}
+
+// A wrap, a restore or a protect of entries with an address is killed after each step.
+func TestKillRemotes(t *testing.T) {
+	t.Setenv("AGENTCONF_REMOTES", "1")
+	if r := killWorld(t).plan().Remotes(); len(r) != 1 {
+		t.Fatalf("%+v", r)
+	}
+	t.Run("wrap", TestKillWrap)
+	t.Run("restore", TestKillRestore)
+	t.Run("unprotect", TestKillUnprotect)
 }

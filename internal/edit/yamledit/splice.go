@@ -7,8 +7,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// Extent implements [edit.Syntax]. The extent of a mapping that is written by indentation begins with
-// the indentation of its first line.
+// Extent implements [edit.Syntax]. The extent of a mapping that is written by indentation is all of its
+// lines. The newline at the end of a block of text is part of its value.
 func (s Syntax) Extent(n edit.Node) (edit.Span, error) {
 	v := n.Value()
 	span := edit.Span{Start: v.Start, End: v.End}
@@ -16,7 +16,7 @@ func (s Syntax) Extent(n edit.Node) (edit.Span, error) {
 	if !ok {
 		return span, nil
 	}
-	span.Start = n.Document().Lines().Start(layout.starts[0])
+	span.Start, span.End = n.Document().Lines().Start(layout.starts[0]), n.Document().Lines().End(v.End)
 	if _, alone := n.Document().Lines().Indent(layout.starts[0]); !alone || v.Start != layout.starts[0] {
 		return edit.Span{}, errors.New("it does not begin on a line of its own")
 	}

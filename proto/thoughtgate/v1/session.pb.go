@@ -85,7 +85,10 @@ type SessionSpec struct {
 	Tools      bool `protobuf:"varint,10,opt,name=tools,proto3" json:"tools,omitempty"` // the agent runs hooks before it uses tools of its own
 	// left: servers that the agent may start and that stay ungoverned. With `fail_on: ungoverned`
 	// in the configuration, Open fails if there are any.
-	Left          []*LeftServer `protobuf:"bytes,11,rep,name=left,proto3" json:"left,omitempty"`
+	Left []*LeftServer `protobuf:"bytes,11,rep,name=left,proto3" json:"left,omitempty"`
+	// remotes: the servers whose entries had an address and now start tg-shim with --remote. They
+	// may hold secrets: the daemon stores them with the files, and returns them to nobody.
+	Remotes       []*RemoteServer `protobuf:"bytes,12,rep,name=remotes,proto3" json:"remotes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -197,6 +200,192 @@ func (x *SessionSpec) GetLeft() []*LeftServer {
 	return nil
 }
 
+func (x *SessionSpec) GetRemotes() []*RemoteServer {
+	if x != nil {
+		return x.Remotes
+	}
+	return nil
+}
+
+// RemoteServer is a server behind an address, as the agent's file describes it. Address and headers
+// are templates: references to variables are expanded when a tg-shim attaches, with the environment
+// of the agent's own process.
+type RemoteServer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Server        string                 `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"` // the agent's name of it
+	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	Headers       []*RemoteHeader        `protobuf:"bytes,3,rep,name=headers,proto3" json:"headers,omitempty"`                                                                   // in the order of the file
+	Transport     string                 `protobuf:"bytes,4,opt,name=transport,proto3" json:"transport,omitempty"`                                                               // http (Streamable HTTP), sse; empty: not said
+	From          string                 `protobuf:"bytes,5,opt,name=from,proto3" json:"from,omitempty"`                                                                         // absolute path of the project's file that names it; empty: none does
+	Helper        []string               `protobuf:"bytes,6,rep,name=helper,proto3" json:"helper,omitempty"`                                                                     // command that prints more headers
+	Login         bool                   `protobuf:"varint,7,opt,name=login,proto3" json:"login,omitempty"`                                                                      // the agent itself would log in
+	Syntax        string                 `protobuf:"bytes,8,opt,name=syntax,proto3" json:"syntax,omitempty"`                                                                     // of references, in the terms of internal/agentconf; empty: there are none
+	Own           map[string]string      `protobuf:"bytes,9,rep,name=own,proto3" json:"own,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // values of references that the agent resolves itself
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoteServer) Reset() {
+	*x = RemoteServer{}
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoteServer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoteServer) ProtoMessage() {}
+
+func (x *RemoteServer) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoteServer.ProtoReflect.Descriptor instead.
+func (*RemoteServer) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *RemoteServer) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *RemoteServer) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *RemoteServer) GetHeaders() []*RemoteHeader {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *RemoteServer) GetTransport() string {
+	if x != nil {
+		return x.Transport
+	}
+	return ""
+}
+
+func (x *RemoteServer) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *RemoteServer) GetHelper() []string {
+	if x != nil {
+		return x.Helper
+	}
+	return nil
+}
+
+func (x *RemoteServer) GetLogin() bool {
+	if x != nil {
+		return x.Login
+	}
+	return false
+}
+
+func (x *RemoteServer) GetSyntax() string {
+	if x != nil {
+		return x.Syntax
+	}
+	return ""
+}
+
+func (x *RemoteServer) GetOwn() map[string]string {
+	if x != nil {
+		return x.Own
+	}
+	return nil
+}
+
+type RemoteHeader struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Template      string                 `protobuf:"bytes,2,opt,name=template,proto3" json:"template,omitempty"`
+	Variable      string                 `protobuf:"bytes,3,opt,name=variable,proto3" json:"variable,omitempty"`  // name of a variable whose value follows the template; empty: none does
+	Optional      bool                   `protobuf:"varint,4,opt,name=optional,proto3" json:"optional,omitempty"` // without that variable, the header is left out
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoteHeader) Reset() {
+	*x = RemoteHeader{}
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoteHeader) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoteHeader) ProtoMessage() {}
+
+func (x *RemoteHeader) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoteHeader.ProtoReflect.Descriptor instead.
+func (*RemoteHeader) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *RemoteHeader) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RemoteHeader) GetTemplate() string {
+	if x != nil {
+		return x.Template
+	}
+	return ""
+}
+
+func (x *RemoteHeader) GetVariable() string {
+	if x != nil {
+		return x.Variable
+	}
+	return ""
+}
+
+func (x *RemoteHeader) GetOptional() bool {
+	if x != nil {
+		return x.Optional
+	}
+	return false
+}
+
 // LeftServer is a server that a wrap does not govern.
 type LeftServer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -209,7 +398,7 @@ type LeftServer struct {
 
 func (x *LeftServer) Reset() {
 	*x = LeftServer{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[2]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -221,7 +410,7 @@ func (x *LeftServer) String() string {
 func (*LeftServer) ProtoMessage() {}
 
 func (x *LeftServer) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[2]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -234,7 +423,7 @@ func (x *LeftServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeftServer.ProtoReflect.Descriptor instead.
 func (*LeftServer) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{2}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *LeftServer) GetServer() string {
@@ -270,7 +459,7 @@ type UngovernedServer struct {
 
 func (x *UngovernedServer) Reset() {
 	*x = UngovernedServer{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[3]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -282,7 +471,7 @@ func (x *UngovernedServer) String() string {
 func (*UngovernedServer) ProtoMessage() {}
 
 func (x *UngovernedServer) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[3]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -295,7 +484,7 @@ func (x *UngovernedServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UngovernedServer.ProtoReflect.Descriptor instead.
 func (*UngovernedServer) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{3}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *UngovernedServer) GetServer() string {
@@ -330,7 +519,7 @@ type ConfigFile struct {
 
 func (x *ConfigFile) Reset() {
 	*x = ConfigFile{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[4]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -342,7 +531,7 @@ func (x *ConfigFile) String() string {
 func (*ConfigFile) ProtoMessage() {}
 
 func (x *ConfigFile) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[4]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -355,7 +544,7 @@ func (x *ConfigFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigFile.ProtoReflect.Descriptor instead.
 func (*ConfigFile) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{4}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ConfigFile) GetPath() string {
@@ -385,7 +574,7 @@ type SessionEvent struct {
 
 func (x *SessionEvent) Reset() {
 	*x = SessionEvent{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[5]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -397,7 +586,7 @@ func (x *SessionEvent) String() string {
 func (*SessionEvent) ProtoMessage() {}
 
 func (x *SessionEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[5]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -410,7 +599,7 @@ func (x *SessionEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionEvent.ProtoReflect.Descriptor instead.
 func (*SessionEvent) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{5}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SessionEvent) GetEvent() isSessionEvent_Event {
@@ -466,7 +655,7 @@ type SessionOpened struct {
 
 func (x *SessionOpened) Reset() {
 	*x = SessionOpened{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[6]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -478,7 +667,7 @@ func (x *SessionOpened) String() string {
 func (*SessionOpened) ProtoMessage() {}
 
 func (x *SessionOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[6]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -491,7 +680,7 @@ func (x *SessionOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionOpened.ProtoReflect.Descriptor instead.
 func (*SessionOpened) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{6}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SessionOpened) GetShimSocket() string {
@@ -538,7 +727,7 @@ type ShimEvent struct {
 
 func (x *ShimEvent) Reset() {
 	*x = ShimEvent{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[7]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -550,7 +739,7 @@ func (x *ShimEvent) String() string {
 func (*ShimEvent) ProtoMessage() {}
 
 func (x *ShimEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[7]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -563,7 +752,7 @@ func (x *ShimEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShimEvent.ProtoReflect.Descriptor instead.
 func (*ShimEvent) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{7}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ShimEvent) GetAttachment() string {
@@ -627,7 +816,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[8]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -639,7 +828,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[8]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -652,7 +841,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{8}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CloseSessionRequest) GetId() string {
@@ -680,7 +869,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[9]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -692,7 +881,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[9]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -705,7 +894,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{9}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CloseSessionResponse) GetDrained() uint32 {
@@ -734,13 +923,14 @@ type AmendSessionRequest struct {
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Files         []*ConfigFile          `protobuf:"bytes,2,rep,name=files,proto3" json:"files,omitempty"`           // each replaces an earlier one of the same path
 	Ungoverned    []*UngovernedServer    `protobuf:"bytes,3,rep,name=ungoverned,proto3" json:"ungoverned,omitempty"` // all current ones
+	Remotes       []*RemoteServer        `protobuf:"bytes,4,rep,name=remotes,proto3" json:"remotes,omitempty"`       // each replaces an earlier one of the same name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AmendSessionRequest) Reset() {
 	*x = AmendSessionRequest{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[10]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -752,7 +942,7 @@ func (x *AmendSessionRequest) String() string {
 func (*AmendSessionRequest) ProtoMessage() {}
 
 func (x *AmendSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[10]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -765,7 +955,7 @@ func (x *AmendSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AmendSessionRequest.ProtoReflect.Descriptor instead.
 func (*AmendSessionRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{10}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AmendSessionRequest) GetId() string {
@@ -789,6 +979,13 @@ func (x *AmendSessionRequest) GetUngoverned() []*UngovernedServer {
 	return nil
 }
 
+func (x *AmendSessionRequest) GetRemotes() []*RemoteServer {
+	if x != nil {
+		return x.Remotes
+	}
+	return nil
+}
+
 type AmendSessionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -797,7 +994,7 @@ type AmendSessionResponse struct {
 
 func (x *AmendSessionResponse) Reset() {
 	*x = AmendSessionResponse{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[11]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -809,7 +1006,7 @@ func (x *AmendSessionResponse) String() string {
 func (*AmendSessionResponse) ProtoMessage() {}
 
 func (x *AmendSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[11]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -822,7 +1019,7 @@ func (x *AmendSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AmendSessionResponse.ProtoReflect.Descriptor instead.
 func (*AmendSessionResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{11}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{13}
 }
 
 type ListSessionsRequest struct {
@@ -833,7 +1030,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[12]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -845,7 +1042,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[12]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -858,7 +1055,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{12}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{14}
 }
 
 type ListSessionsResponse struct {
@@ -870,7 +1067,7 @@ type ListSessionsResponse struct {
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[13]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -882,7 +1079,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[13]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -895,7 +1092,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{13}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListSessionsResponse) GetSessions() []*Session {
@@ -923,7 +1120,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[14]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +1132,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[14]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1145,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{14}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Session) GetSpec() *SessionSpec {
@@ -1036,7 +1233,7 @@ type Unseen struct {
 
 func (x *Unseen) Reset() {
 	*x = Unseen{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[15]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1048,7 +1245,7 @@ func (x *Unseen) String() string {
 func (*Unseen) ProtoMessage() {}
 
 func (x *Unseen) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[15]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1061,7 +1258,7 @@ func (x *Unseen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unseen.ProtoReflect.Descriptor instead.
 func (*Unseen) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{15}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Unseen) GetAt() *timestamppb.Timestamp {
@@ -1116,7 +1313,7 @@ type ProtectRequest struct {
 
 func (x *ProtectRequest) Reset() {
 	*x = ProtectRequest{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[16]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1128,7 +1325,7 @@ func (x *ProtectRequest) String() string {
 func (*ProtectRequest) ProtoMessage() {}
 
 func (x *ProtectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[16]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1141,7 +1338,7 @@ func (x *ProtectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProtectRequest.ProtoReflect.Descriptor instead.
 func (*ProtectRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{16}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ProtectRequest) GetId() string {
@@ -1166,7 +1363,7 @@ type ProtectResponse struct {
 
 func (x *ProtectResponse) Reset() {
 	*x = ProtectResponse{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[17]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1178,7 +1375,7 @@ func (x *ProtectResponse) String() string {
 func (*ProtectResponse) ProtoMessage() {}
 
 func (x *ProtectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[17]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1191,7 +1388,7 @@ func (x *ProtectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProtectResponse.ProtoReflect.Descriptor instead.
 func (*ProtectResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{17}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{19}
 }
 
 type UnprotectRequest struct {
@@ -1203,7 +1400,7 @@ type UnprotectRequest struct {
 
 func (x *UnprotectRequest) Reset() {
 	*x = UnprotectRequest{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[18]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +1412,7 @@ func (x *UnprotectRequest) String() string {
 func (*UnprotectRequest) ProtoMessage() {}
 
 func (x *UnprotectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[18]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +1425,7 @@ func (x *UnprotectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnprotectRequest.ProtoReflect.Descriptor instead.
 func (*UnprotectRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{18}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UnprotectRequest) GetId() string {
@@ -1248,7 +1445,7 @@ type UnprotectResponse struct {
 
 func (x *UnprotectResponse) Reset() {
 	*x = UnprotectResponse{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[19]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1260,7 +1457,7 @@ func (x *UnprotectResponse) String() string {
 func (*UnprotectResponse) ProtoMessage() {}
 
 func (x *UnprotectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[19]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1273,7 +1470,7 @@ func (x *UnprotectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnprotectResponse.ProtoReflect.Descriptor instead.
 func (*UnprotectResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{19}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UnprotectResponse) GetFiles() []*FileReport {
@@ -1302,7 +1499,7 @@ type FileReport struct {
 
 func (x *FileReport) Reset() {
 	*x = FileReport{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[20]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1314,7 +1511,7 @@ func (x *FileReport) String() string {
 func (*FileReport) ProtoMessage() {}
 
 func (x *FileReport) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[20]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1327,7 +1524,7 @@ func (x *FileReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileReport.ProtoReflect.Descriptor instead.
 func (*FileReport) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{20}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FileReport) GetPath() string {
@@ -1360,7 +1557,7 @@ type ListProtectionsRequest struct {
 
 func (x *ListProtectionsRequest) Reset() {
 	*x = ListProtectionsRequest{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[21]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1372,7 +1569,7 @@ func (x *ListProtectionsRequest) String() string {
 func (*ListProtectionsRequest) ProtoMessage() {}
 
 func (x *ListProtectionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[21]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1385,7 +1582,7 @@ func (x *ListProtectionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProtectionsRequest.ProtoReflect.Descriptor instead.
 func (*ListProtectionsRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{21}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListProtectionsRequest) GetWhole() bool {
@@ -1404,7 +1601,7 @@ type ListProtectionsResponse struct {
 
 func (x *ListProtectionsResponse) Reset() {
 	*x = ListProtectionsResponse{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[22]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1613,7 @@ func (x *ListProtectionsResponse) String() string {
 func (*ListProtectionsResponse) ProtoMessage() {}
 
 func (x *ListProtectionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[22]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1626,7 @@ func (x *ListProtectionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProtectionsResponse.ProtoReflect.Descriptor instead.
 func (*ListProtectionsResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{22}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListProtectionsResponse) GetProtections() []*Protection {
@@ -1464,7 +1661,7 @@ type Protection struct {
 
 func (x *Protection) Reset() {
 	*x = Protection{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[23]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1476,7 +1673,7 @@ func (x *Protection) String() string {
 func (*Protection) ProtoMessage() {}
 
 func (x *Protection) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[23]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1489,7 +1686,7 @@ func (x *Protection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Protection.ProtoReflect.Descriptor instead.
 func (*Protection) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{23}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Protection) GetId() string {
@@ -1610,7 +1807,7 @@ const file_thoughtgate_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"\x1cthoughtgate/v1/session.proto\x12\x0ethoughtgate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19thoughtgate/v1/gate.proto\"E\n" +
 	"\x12OpenSessionRequest\x12/\n" +
-	"\x04spec\x18\x01 \x01(\v2\x1b.thoughtgate.v1.SessionSpecR\x04spec\"\x88\x03\n" +
+	"\x04spec\x18\x01 \x01(\v2\x1b.thoughtgate.v1.SessionSpecR\x04spec\"\xc0\x03\n" +
 	"\vSessionSpec\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x18\n" +
@@ -1627,7 +1824,26 @@ const file_thoughtgate_v1_session_proto_rawDesc = "" +
 	"outlasting\x12\x14\n" +
 	"\x05tools\x18\n" +
 	" \x01(\bR\x05tools\x12.\n" +
-	"\x04left\x18\v \x03(\v2\x1a.thoughtgate.v1.LeftServerR\x04left\"J\n" +
+	"\x04left\x18\v \x03(\v2\x1a.thoughtgate.v1.LeftServerR\x04left\x126\n" +
+	"\aremotes\x18\f \x03(\v2\x1c.thoughtgate.v1.RemoteServerR\aremotes\"\xe1\x02\n" +
+	"\fRemoteServer\x12\x16\n" +
+	"\x06server\x18\x01 \x01(\tR\x06server\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x126\n" +
+	"\aheaders\x18\x03 \x03(\v2\x1c.thoughtgate.v1.RemoteHeaderR\aheaders\x12\x1c\n" +
+	"\ttransport\x18\x04 \x01(\tR\ttransport\x12\x12\n" +
+	"\x04from\x18\x05 \x01(\tR\x04from\x12\x16\n" +
+	"\x06helper\x18\x06 \x03(\tR\x06helper\x12\x14\n" +
+	"\x05login\x18\a \x01(\bR\x05login\x12\x16\n" +
+	"\x06syntax\x18\b \x01(\tR\x06syntax\x127\n" +
+	"\x03own\x18\t \x03(\v2%.thoughtgate.v1.RemoteServer.OwnEntryR\x03own\x1a6\n" +
+	"\bOwnEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"v\n" +
+	"\fRemoteHeader\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\btemplate\x18\x02 \x01(\tR\btemplate\x12\x1a\n" +
+	"\bvariable\x18\x03 \x01(\tR\bvariable\x12\x1a\n" +
+	"\boptional\x18\x04 \x01(\bR\boptional\"J\n" +
 	"\n" +
 	"LeftServer\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x12\n" +
@@ -1667,13 +1883,14 @@ const file_thoughtgate_v1_session_proto_rawDesc = "" +
 	"\x14CloseSessionResponse\x12\x18\n" +
 	"\adrained\x18\x01 \x01(\rR\adrained\x12\x1c\n" +
 	"\tremaining\x18\x02 \x01(\rR\tremaining\x12\x16\n" +
-	"\x06served\x18\x03 \x01(\rR\x06served\"\x99\x01\n" +
+	"\x06served\x18\x03 \x01(\rR\x06served\"\xd1\x01\n" +
 	"\x13AmendSessionRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x120\n" +
 	"\x05files\x18\x02 \x03(\v2\x1a.thoughtgate.v1.ConfigFileR\x05files\x12@\n" +
 	"\n" +
 	"ungoverned\x18\x03 \x03(\v2 .thoughtgate.v1.UngovernedServerR\n" +
-	"ungoverned\"\x16\n" +
+	"ungoverned\x126\n" +
+	"\aremotes\x18\x04 \x03(\v2\x1c.thoughtgate.v1.RemoteServerR\aremotes\"\x16\n" +
 	"\x14AmendSessionResponse\"\x15\n" +
 	"\x13ListSessionsRequest\"K\n" +
 	"\x14ListSessionsResponse\x123\n" +
@@ -1757,75 +1974,82 @@ func file_thoughtgate_v1_session_proto_rawDescGZIP() []byte {
 	return file_thoughtgate_v1_session_proto_rawDescData
 }
 
-var file_thoughtgate_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_thoughtgate_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_thoughtgate_v1_session_proto_goTypes = []any{
 	(*OpenSessionRequest)(nil),      // 0: thoughtgate.v1.OpenSessionRequest
 	(*SessionSpec)(nil),             // 1: thoughtgate.v1.SessionSpec
-	(*LeftServer)(nil),              // 2: thoughtgate.v1.LeftServer
-	(*UngovernedServer)(nil),        // 3: thoughtgate.v1.UngovernedServer
-	(*ConfigFile)(nil),              // 4: thoughtgate.v1.ConfigFile
-	(*SessionEvent)(nil),            // 5: thoughtgate.v1.SessionEvent
-	(*SessionOpened)(nil),           // 6: thoughtgate.v1.SessionOpened
-	(*ShimEvent)(nil),               // 7: thoughtgate.v1.ShimEvent
-	(*CloseSessionRequest)(nil),     // 8: thoughtgate.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),    // 9: thoughtgate.v1.CloseSessionResponse
-	(*AmendSessionRequest)(nil),     // 10: thoughtgate.v1.AmendSessionRequest
-	(*AmendSessionResponse)(nil),    // 11: thoughtgate.v1.AmendSessionResponse
-	(*ListSessionsRequest)(nil),     // 12: thoughtgate.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),    // 13: thoughtgate.v1.ListSessionsResponse
-	(*Session)(nil),                 // 14: thoughtgate.v1.Session
-	(*Unseen)(nil),                  // 15: thoughtgate.v1.Unseen
-	(*ProtectRequest)(nil),          // 16: thoughtgate.v1.ProtectRequest
-	(*ProtectResponse)(nil),         // 17: thoughtgate.v1.ProtectResponse
-	(*UnprotectRequest)(nil),        // 18: thoughtgate.v1.UnprotectRequest
-	(*UnprotectResponse)(nil),       // 19: thoughtgate.v1.UnprotectResponse
-	(*FileReport)(nil),              // 20: thoughtgate.v1.FileReport
-	(*ListProtectionsRequest)(nil),  // 21: thoughtgate.v1.ListProtectionsRequest
-	(*ListProtectionsResponse)(nil), // 22: thoughtgate.v1.ListProtectionsResponse
-	(*Protection)(nil),              // 23: thoughtgate.v1.Protection
-	(Profile)(0),                    // 24: thoughtgate.v1.Profile
-	(*timestamppb.Timestamp)(nil),   // 25: google.protobuf.Timestamp
+	(*RemoteServer)(nil),            // 2: thoughtgate.v1.RemoteServer
+	(*RemoteHeader)(nil),            // 3: thoughtgate.v1.RemoteHeader
+	(*LeftServer)(nil),              // 4: thoughtgate.v1.LeftServer
+	(*UngovernedServer)(nil),        // 5: thoughtgate.v1.UngovernedServer
+	(*ConfigFile)(nil),              // 6: thoughtgate.v1.ConfigFile
+	(*SessionEvent)(nil),            // 7: thoughtgate.v1.SessionEvent
+	(*SessionOpened)(nil),           // 8: thoughtgate.v1.SessionOpened
+	(*ShimEvent)(nil),               // 9: thoughtgate.v1.ShimEvent
+	(*CloseSessionRequest)(nil),     // 10: thoughtgate.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),    // 11: thoughtgate.v1.CloseSessionResponse
+	(*AmendSessionRequest)(nil),     // 12: thoughtgate.v1.AmendSessionRequest
+	(*AmendSessionResponse)(nil),    // 13: thoughtgate.v1.AmendSessionResponse
+	(*ListSessionsRequest)(nil),     // 14: thoughtgate.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),    // 15: thoughtgate.v1.ListSessionsResponse
+	(*Session)(nil),                 // 16: thoughtgate.v1.Session
+	(*Unseen)(nil),                  // 17: thoughtgate.v1.Unseen
+	(*ProtectRequest)(nil),          // 18: thoughtgate.v1.ProtectRequest
+	(*ProtectResponse)(nil),         // 19: thoughtgate.v1.ProtectResponse
+	(*UnprotectRequest)(nil),        // 20: thoughtgate.v1.UnprotectRequest
+	(*UnprotectResponse)(nil),       // 21: thoughtgate.v1.UnprotectResponse
+	(*FileReport)(nil),              // 22: thoughtgate.v1.FileReport
+	(*ListProtectionsRequest)(nil),  // 23: thoughtgate.v1.ListProtectionsRequest
+	(*ListProtectionsResponse)(nil), // 24: thoughtgate.v1.ListProtectionsResponse
+	(*Protection)(nil),              // 25: thoughtgate.v1.Protection
+	nil,                             // 26: thoughtgate.v1.RemoteServer.OwnEntry
+	(Profile)(0),                    // 27: thoughtgate.v1.Profile
+	(*timestamppb.Timestamp)(nil),   // 28: google.protobuf.Timestamp
 }
 var file_thoughtgate_v1_session_proto_depIdxs = []int32{
 	1,  // 0: thoughtgate.v1.OpenSessionRequest.spec:type_name -> thoughtgate.v1.SessionSpec
-	24, // 1: thoughtgate.v1.SessionSpec.profile:type_name -> thoughtgate.v1.Profile
-	4,  // 2: thoughtgate.v1.SessionSpec.files:type_name -> thoughtgate.v1.ConfigFile
-	3,  // 3: thoughtgate.v1.SessionSpec.ungoverned:type_name -> thoughtgate.v1.UngovernedServer
-	2,  // 4: thoughtgate.v1.SessionSpec.left:type_name -> thoughtgate.v1.LeftServer
-	6,  // 5: thoughtgate.v1.SessionEvent.opened:type_name -> thoughtgate.v1.SessionOpened
-	7,  // 6: thoughtgate.v1.SessionEvent.shim:type_name -> thoughtgate.v1.ShimEvent
-	24, // 7: thoughtgate.v1.SessionOpened.profile:type_name -> thoughtgate.v1.Profile
-	4,  // 8: thoughtgate.v1.AmendSessionRequest.files:type_name -> thoughtgate.v1.ConfigFile
-	3,  // 9: thoughtgate.v1.AmendSessionRequest.ungoverned:type_name -> thoughtgate.v1.UngovernedServer
-	14, // 10: thoughtgate.v1.ListSessionsResponse.sessions:type_name -> thoughtgate.v1.Session
-	1,  // 11: thoughtgate.v1.Session.spec:type_name -> thoughtgate.v1.SessionSpec
-	25, // 12: thoughtgate.v1.Session.opened:type_name -> google.protobuf.Timestamp
-	15, // 13: thoughtgate.v1.Session.unseen:type_name -> thoughtgate.v1.Unseen
-	25, // 14: thoughtgate.v1.Session.ended:type_name -> google.protobuf.Timestamp
-	25, // 15: thoughtgate.v1.Unseen.at:type_name -> google.protobuf.Timestamp
-	20, // 16: thoughtgate.v1.UnprotectResponse.files:type_name -> thoughtgate.v1.FileReport
-	23, // 17: thoughtgate.v1.ListProtectionsResponse.protections:type_name -> thoughtgate.v1.Protection
-	25, // 18: thoughtgate.v1.Protection.since:type_name -> google.protobuf.Timestamp
-	25, // 19: thoughtgate.v1.Protection.checked:type_name -> google.protobuf.Timestamp
-	0,  // 20: thoughtgate.v1.Sessions.Open:input_type -> thoughtgate.v1.OpenSessionRequest
-	8,  // 21: thoughtgate.v1.Sessions.Close:input_type -> thoughtgate.v1.CloseSessionRequest
-	10, // 22: thoughtgate.v1.Sessions.Amend:input_type -> thoughtgate.v1.AmendSessionRequest
-	12, // 23: thoughtgate.v1.Sessions.List:input_type -> thoughtgate.v1.ListSessionsRequest
-	16, // 24: thoughtgate.v1.Sessions.Protect:input_type -> thoughtgate.v1.ProtectRequest
-	18, // 25: thoughtgate.v1.Sessions.Unprotect:input_type -> thoughtgate.v1.UnprotectRequest
-	21, // 26: thoughtgate.v1.Sessions.ListProtections:input_type -> thoughtgate.v1.ListProtectionsRequest
-	5,  // 27: thoughtgate.v1.Sessions.Open:output_type -> thoughtgate.v1.SessionEvent
-	9,  // 28: thoughtgate.v1.Sessions.Close:output_type -> thoughtgate.v1.CloseSessionResponse
-	11, // 29: thoughtgate.v1.Sessions.Amend:output_type -> thoughtgate.v1.AmendSessionResponse
-	13, // 30: thoughtgate.v1.Sessions.List:output_type -> thoughtgate.v1.ListSessionsResponse
-	17, // 31: thoughtgate.v1.Sessions.Protect:output_type -> thoughtgate.v1.ProtectResponse
-	19, // 32: thoughtgate.v1.Sessions.Unprotect:output_type -> thoughtgate.v1.UnprotectResponse
-	22, // 33: thoughtgate.v1.Sessions.ListProtections:output_type -> thoughtgate.v1.ListProtectionsResponse
-	27, // [27:34] is the sub-list for method output_type
-	20, // [20:27] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	27, // 1: thoughtgate.v1.SessionSpec.profile:type_name -> thoughtgate.v1.Profile
+	6,  // 2: thoughtgate.v1.SessionSpec.files:type_name -> thoughtgate.v1.ConfigFile
+	5,  // 3: thoughtgate.v1.SessionSpec.ungoverned:type_name -> thoughtgate.v1.UngovernedServer
+	4,  // 4: thoughtgate.v1.SessionSpec.left:type_name -> thoughtgate.v1.LeftServer
+	2,  // 5: thoughtgate.v1.SessionSpec.remotes:type_name -> thoughtgate.v1.RemoteServer
+	3,  // 6: thoughtgate.v1.RemoteServer.headers:type_name -> thoughtgate.v1.RemoteHeader
+	26, // 7: thoughtgate.v1.RemoteServer.own:type_name -> thoughtgate.v1.RemoteServer.OwnEntry
+	8,  // 8: thoughtgate.v1.SessionEvent.opened:type_name -> thoughtgate.v1.SessionOpened
+	9,  // 9: thoughtgate.v1.SessionEvent.shim:type_name -> thoughtgate.v1.ShimEvent
+	27, // 10: thoughtgate.v1.SessionOpened.profile:type_name -> thoughtgate.v1.Profile
+	6,  // 11: thoughtgate.v1.AmendSessionRequest.files:type_name -> thoughtgate.v1.ConfigFile
+	5,  // 12: thoughtgate.v1.AmendSessionRequest.ungoverned:type_name -> thoughtgate.v1.UngovernedServer
+	2,  // 13: thoughtgate.v1.AmendSessionRequest.remotes:type_name -> thoughtgate.v1.RemoteServer
+	16, // 14: thoughtgate.v1.ListSessionsResponse.sessions:type_name -> thoughtgate.v1.Session
+	1,  // 15: thoughtgate.v1.Session.spec:type_name -> thoughtgate.v1.SessionSpec
+	28, // 16: thoughtgate.v1.Session.opened:type_name -> google.protobuf.Timestamp
+	17, // 17: thoughtgate.v1.Session.unseen:type_name -> thoughtgate.v1.Unseen
+	28, // 18: thoughtgate.v1.Session.ended:type_name -> google.protobuf.Timestamp
+	28, // 19: thoughtgate.v1.Unseen.at:type_name -> google.protobuf.Timestamp
+	22, // 20: thoughtgate.v1.UnprotectResponse.files:type_name -> thoughtgate.v1.FileReport
+	25, // 21: thoughtgate.v1.ListProtectionsResponse.protections:type_name -> thoughtgate.v1.Protection
+	28, // 22: thoughtgate.v1.Protection.since:type_name -> google.protobuf.Timestamp
+	28, // 23: thoughtgate.v1.Protection.checked:type_name -> google.protobuf.Timestamp
+	0,  // 24: thoughtgate.v1.Sessions.Open:input_type -> thoughtgate.v1.OpenSessionRequest
+	10, // 25: thoughtgate.v1.Sessions.Close:input_type -> thoughtgate.v1.CloseSessionRequest
+	12, // 26: thoughtgate.v1.Sessions.Amend:input_type -> thoughtgate.v1.AmendSessionRequest
+	14, // 27: thoughtgate.v1.Sessions.List:input_type -> thoughtgate.v1.ListSessionsRequest
+	18, // 28: thoughtgate.v1.Sessions.Protect:input_type -> thoughtgate.v1.ProtectRequest
+	20, // 29: thoughtgate.v1.Sessions.Unprotect:input_type -> thoughtgate.v1.UnprotectRequest
+	23, // 30: thoughtgate.v1.Sessions.ListProtections:input_type -> thoughtgate.v1.ListProtectionsRequest
+	7,  // 31: thoughtgate.v1.Sessions.Open:output_type -> thoughtgate.v1.SessionEvent
+	11, // 32: thoughtgate.v1.Sessions.Close:output_type -> thoughtgate.v1.CloseSessionResponse
+	13, // 33: thoughtgate.v1.Sessions.Amend:output_type -> thoughtgate.v1.AmendSessionResponse
+	15, // 34: thoughtgate.v1.Sessions.List:output_type -> thoughtgate.v1.ListSessionsResponse
+	19, // 35: thoughtgate.v1.Sessions.Protect:output_type -> thoughtgate.v1.ProtectResponse
+	21, // 36: thoughtgate.v1.Sessions.Unprotect:output_type -> thoughtgate.v1.UnprotectResponse
+	24, // 37: thoughtgate.v1.Sessions.ListProtections:output_type -> thoughtgate.v1.ListProtectionsResponse
+	31, // [31:38] is the sub-list for method output_type
+	24, // [24:31] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_thoughtgate_v1_session_proto_init() }
@@ -1834,7 +2058,7 @@ func file_thoughtgate_v1_session_proto_init() {
 		return
 	}
 	file_thoughtgate_v1_gate_proto_init()
-	file_thoughtgate_v1_session_proto_msgTypes[5].OneofWrappers = []any{
+	file_thoughtgate_v1_session_proto_msgTypes[7].OneofWrappers = []any{
 		(*SessionEvent_Opened)(nil),
 		(*SessionEvent_Shim)(nil),
 	}
@@ -1844,7 +2068,7 @@ func file_thoughtgate_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_thoughtgate_v1_session_proto_rawDesc), len(file_thoughtgate_v1_session_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
