@@ -56,7 +56,7 @@ func (e *Entry) exchange(line Line, w originalEntry, doc *edit.Document) (edit.O
 	}
 	c.put(n.form.Env, syntax.Table(append(line.env(syntax), theirs(n)...)))
 	for _, name := range typeMembers {
-		if n.Member(name).Exists() {
+		if kind := n.Member(name); kind.Exists() && kind.Kind() != edit.Object {
 			c.put(name, syntax.Quote(cmp.Or(e.local, "stdio")))
 		}
 	}

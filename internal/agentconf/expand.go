@@ -118,6 +118,9 @@ func (v variables) later(words []string) string {
 // default.
 func (e *Entry) unset(env Env) []string {
 	texts := append([]string{e.Command}, e.Args...)
+	if e.Remote != nil {
+		texts = e.Remote.templates()
+	}
 	for _, value := range e.form.of(e.node()).env().Members() {
 		texts = append(texts, value.Text())
 	}

@@ -74,7 +74,7 @@ var (
 	headerMembers  = []string{"headers", "http_headers"}
 	helperMembers  = []string{"headersHelper", "http_headers_helper"}
 	loginMembers   = []string{"oauth", "auth", "authProviderType", "oauthScopes", "oauthClientId"}
-	typeMembers    = []string{"type", "transportType"}
+	typeMembers    = []string{"type", "transportType", "transport"} // as texts; Cline has an object under the last name
 
 	onlyRemote = slices.Concat(addressMembers, headerMembers, helperMembers, loginMembers, []string{envHeaders, bearerVariable})
 )
@@ -161,7 +161,7 @@ func (e *Entry) describe(n edit.Node, agent Agent) {
 		}
 	}
 	for _, name := range typeMembers {
-		if kind := n.Member(name); kind.Exists() {
+		if kind := n.Member(name); kind.Exists() && kind.Kind() != edit.Object {
 			t, known := transports[kind.Text()]
 			if !known {
 				e.stays = cmp.Or(e.stays, fmt.Sprintf("its transport %q is not supported", kind.Text()))

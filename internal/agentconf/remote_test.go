@@ -143,6 +143,24 @@ var remoteAgents = []struct {
 		rewritten: `"timeoutMs":660000`,
 	},
 	{
+		agent: "kiro", file: ".kiro/settings/mcp.json",
+		text:      `{"mcpServers":{"x":{"url":"https://mcp.test","headers":{"A":"${KEY}"},"disabled":false,"autoApprove":[]}}}`,
+		want:      Remote{Address: "https://mcp.test", Headers: []Header{{Name: "A", Template: "${KEY}"}}, Syntax: "shell"},
+		rewritten: `"env":ENV,"disabled":false,"autoApprove":[]}`,
+	},
+	{
+		agent: "antigravity", file: ".gemini/config/mcp_config.json",
+		text:      `{"mcpServers":{"x":{"serverUrl":"https://mcp.test"}}}`,
+		want:      Remote{Address: "https://mcp.test"},
+		rewritten: `"x":{"command":"SHIM"`,
+	},
+	{
+		agent: "devin", file: ".config/devin/config.json",
+		text:      `{"mcpServers":{"x":{"transport":"http","url":"https://mcp.test"}}}`,
+		want:      Remote{Address: "https://mcp.test", Transport: HTTP},
+		rewritten: `"transport":"stdio"}`,
+	},
+	{
 		agent: "amp", file: ".config/amp/settings.json",
 		text:      `{"amp.mcpServers":{"x":{"url":"https://mcp.test"}}}`,
 		want:      Remote{Address: "https://mcp.test"},
