@@ -100,12 +100,13 @@ func (s *Session) Err() error {
 }
 
 // Amend reports to the daemon files that are rewritten later or again, each with its journal
-// and in place of one with the same path, and the complete list of the servers that run
+// and in place of one with the same path, servers behind an address, each in place of one of the
+// same name, and the complete list of the servers that run
 // ungoverned. It returns when that is on disk. A daemon that reopens the session gets it too.
-func (s *Session) Amend(ctx context.Context, files []*pb.ConfigFile, ungoverned []*pb.UngovernedServer) error {
+func (s *Session) Amend(ctx context.Context, files []*pb.ConfigFile, remotes []*pb.RemoteServer, ungoverned []*pb.UngovernedServer) error {
 	s.specs.Lock()
 	defer s.specs.Unlock()
-	_, err := pb.NewSessionsClient(s.client.conn).Amend(ctx, &pb.AmendSessionRequest{Id: s.spec.GetId(), Files: files, Ungoverned: ungoverned})
+	_, err := pb.NewSessionsClient(s.client.conn).Amend(ctx, &pb.AmendSessionRequest{Id: s.spec.GetId(), Files: files, Remotes: remotes, Ungoverned: ungoverned})
 	if err != nil {
 		return err
 	}
@@ -114,6 +115,10 @@ func (s *Session) Amend(ctx context.Context, files []*pb.ConfigFile, ungoverned 
 	for _, f := range files {
 		next.Files = slices.DeleteFunc(next.Files, func(have *pb.ConfigFile) bool { return have.GetPath() == f.GetPath() })
 		next.Files = append(next.Files, f)
+	}
+	for _, r := range remotes {
+		next.Remotes = slices.DeleteFunc(next.Remotes, func(have *pb.RemoteServer) bool { return have.GetServer() == r.GetServer() })
+		next.Remotes = append(next.Remotes, r)
 	}
 	s.spec = next
 	return nil

@@ -321,18 +321,19 @@ func TestAmend(t *testing.T) {
 	f := newFake(t)
 	s, events := openSession(t, f, time.Minute)
 	files := []*pb.ConfigFile{{Path: "/new.json", Journal: []byte("n")}, {Path: "/c.json", Journal: []byte("another way")}}
+	remotes := []*pb.RemoteServer{{Server: "r", Address: "https://r.test"}}
 	past := []*pb.UngovernedServer{{Server: "late", Path: "/c.json", How: "added"}}
-	if err := s.Amend(t.Context(), files, past); err != nil {
+	if err := s.Amend(t.Context(), files, remotes, past); err != nil {
 		t.Fatal(err)
 	}
 	f.mu.Lock()
-	want := &pb.AmendSessionRequest{Id: "s-1", Files: files, Ungoverned: past}
+	want := &pb.AmendSessionRequest{Id: "s-1", Files: files, Remotes: remotes, Ungoverned: past}
 	if len(f.amends) != 1 || !proto.Equal(f.amends[0], want) {
 		t.Errorf("the daemon was told %v", f.amends)
 	}
 	f.refuse = NewError(ReasonNotRunning, "stopping")
 	f.mu.Unlock()
-	if err := s.Amend(t.Context(), nil, nil); !errors.Is(err, ErrNotRunning) {
+	if err := s.Amend(t.Context(), nil, nil, nil); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("refused: %v", err)
 	}
 	f.mu.Lock()
@@ -343,7 +344,7 @@ func TestAmend(t *testing.T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	again := spec()
-	again.Files, again.Ungoverned = files, past
+	again.Files, again.Remotes, again.Ungoverned = files, remotes, past
 	if len(f.opens) != 2 || !proto.Equal(f.opens[1], again) {
 		t.Errorf("opened again with %v, want %v", f.opens[1], again)
 	}

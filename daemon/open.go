@@ -116,6 +116,7 @@ func (d *Daemon) openGate() (err error) {
 			d.queue.WithdrawSession(session, "the session has ended")
 		},
 		Protected: d.guard.Of,
+		Remote:    d.guard.Remote,
 		Patience:  agentconf.CallTimeout,
 		Windowed:  agentconf.Windowed,
 	})

@@ -71,7 +71,11 @@ func clean(path string) string {
 }
 
 func (v serversService) Look(ctx context.Context, req *pb.LookRequest) (*pb.LookResponse, error) {
-	if len(req.GetCommand()) == 0 || req.GetServer() == "" || !filepath.IsAbs(req.GetFrom()) || !filepath.IsAbs(req.GetCwd()) {
+	remotes, err := remotesOf(given(req.GetRemote()))
+	if err != nil {
+		return nil, err
+	}
+	if (len(req.GetCommand()) == 0) == (len(remotes) == 0) || req.GetServer() == "" || !filepath.IsAbs(req.GetFrom()) || !filepath.IsAbs(req.GetCwd()) {
 		return nil, fmt.Errorf("inspect server %q: it needs a name, a command, and absolute paths: %w", req.GetServer(), gate.ErrInvalid)
 	}
 	p, err := peerOf(ctx)
@@ -86,13 +90,26 @@ func (v serversService) Look(ctx context.Context, req *pb.LookRequest) (*pb.Look
 		Server: req.GetServer(), From: clean(req.GetFrom()), Cwd: clean(req.GetCwd()), Command: req.GetCommand(),
 		Sets: slices.Sorted(maps.Keys(req.GetSets())), Env: child.ComposeEnv(own, req.GetSets(), nil),
 	}
+	if len(remotes) > 0 {
+		l.Remote, l.Command = &remotes[0], remotes[0].Helper
+	}
 	// A missing program needs no acceptance. The agent gets an error when it starts the server.
-	l.Program, _ = child.Resolve(l.Command[0], l.Env, l.Cwd)
+	if len(l.Command) > 0 {
+		l.Program, _ = child.Resolve(l.Command[0], l.Env, l.Cwd)
+	}
 	k, err := v.s.Trust.Look(ctx, l)
 	if k == nil || err != nil {
 		return &pb.LookResponse{}, err
 	}
 	return &pb.LookResponse{Start: startTo(k)}, nil
+}
+
+// given returns the servers behind an address that a request has: one or none.
+func given(r *pb.RemoteServer) []*pb.RemoteServer {
+	if r == nil {
+		return nil
+	}
+	return []*pb.RemoteServer{r}
 }
 
 func (v serversService) ListStarts(context.Context, *pb.ListStartsRequest) (*pb.ListStartsResponse, error) {
@@ -127,6 +144,9 @@ func startTo(k *trust.Kept) *pb.ServerStart {
 	m := &pb.ServerStart{
 		Digest: k.Digest[:], Server: k.Server, Project: k.Project, From: k.From, Command: k.Command, Sets: k.Sets,
 		Alarms: k.Alarms, Gaps: k.Gaps, Noticed: momentTo(k.Noticed), Accepted: momentTo(k.Accepted), Decider: k.Decider,
+	}
+	if r := k.Remote; r != nil {
+		m.Remote = &pb.RemoteStart{Host: r.Host, Headers: r.Headers, Variables: r.Variables, Terms: r.Terms}
 	}
 	for _, l := range k.Loaders {
 		m.Loaders = append(m.Loaders, &pb.StartLoader{Name: l.Name, Value: l.Value})

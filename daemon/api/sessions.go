@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
@@ -39,6 +41,9 @@ func (v sessionsService) Open(req *pb.OpenSessionRequest, stream grpc.ServerStre
 	}
 	if !v.s.Sessions.Owns(line[0], spec.ID) { // the owner was checked when it first opened the session
 		if err := v.outside(ctx); err != nil {
+			return err
+		}
+		if err := v.checkLeft(req.GetSpec()); err != nil {
 			return err
 		}
 	}
@@ -79,6 +84,28 @@ func (v sessionsService) checkProfile(ctx context.Context, spec *session.Spec) e
 	}
 	_, _, err := v.s.decider(ctx, "a session with the development profile")
 	return err
+}
+
+// maxNamed is how many ungoverned servers an error names.
+const maxNamed = 20
+
+// checkLeft refuses a session in which servers stay ungoverned, if the configuration wants that.
+func (v sessionsService) checkLeft(spec *pb.SessionSpec) error {
+	set, left := v.s.Policies.Describe(), spec.GetLeft()
+	if !set.FailUngoverned || len(left) == 0 {
+		return nil
+	}
+	names := each(left[:min(len(left), maxNamed)], func(l *pb.LeftServer) string {
+		if l.GetServer() == "" {
+			return l.GetWhy()
+		}
+		return fmt.Sprintf("%s in %s: %s", l.GetServer(), l.GetPath(), l.GetWhy())
+	})
+	if more := len(left) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Errorf("%w, since servers of %s would stay ungoverned (%s), and %s says `fail_on: ungoverned`; remove or disable these servers, or change that setting",
+		gate.ErrForbidden, spec.GetAgent(), strings.Join(names, "; "), set.Source)
 }
 
 // sendEvents sends the events of a session's shims to its wrap until ctx ends.
@@ -139,8 +166,13 @@ func specOf(m *pb.SessionSpec) (session.Spec, error) {
 	if !filepath.IsAbs(m.GetProject()) {
 		return session.Spec{}, fmt.Errorf("the project folder %q is not absolute: %w", m.GetProject(), gate.ErrInvalid)
 	}
+	remotes, err := remotesOf(m.GetRemotes())
+	if err != nil {
+		return session.Spec{}, err
+	}
 	return session.Spec{
-		ID: m.GetId(), Agent: m.GetAgent(), Command: m.GetCommand(), Project: m.GetProject(),
+		Remotes: remotes,
+		ID:      m.GetId(), Agent: m.GetAgent(), Command: m.GetCommand(), Project: m.GetProject(),
 		Profile: profileOf[m.GetProfile()], Keep: m.GetKeep(), Outlasting: m.GetOutlasting(), Tools: m.GetTools(),
 		Files: filesOf(m.GetFiles()), Ungoverned: ungovernedOf(m.GetUngoverned()),
 	}, nil
@@ -148,6 +180,35 @@ func specOf(m *pb.SessionSpec) (session.Spec, error) {
 
 func filesOf(files []*pb.ConfigFile) []session.File {
 	return each(files, func(f *pb.ConfigFile) session.File { return session.File{Path: f.GetPath(), Journal: f.GetJournal()} })
+}
+
+// Limits of what a wrap says about servers behind an address.
+const (
+	maxRemotes     = 512
+	maxRemoteBytes = 256 << 10 // of one, as a message
+)
+
+// remotesOf checks and converts servers behind an address. No error quotes one.
+func remotesOf(servers []*pb.RemoteServer) ([]agentconf.Remote, error) {
+	if len(servers) > maxRemotes {
+		return nil, fmt.Errorf("%d servers behind an address, of at most %d: %w", len(servers), maxRemotes, gate.ErrInvalid)
+	}
+	for _, r := range servers {
+		if size := proto.Size(r); r.GetServer() == "" || size > maxRemoteBytes || r.GetFrom() != "" && !filepath.IsAbs(r.GetFrom()) {
+			return nil, fmt.Errorf("server %q behind an address: it needs a name, an absolute path of a file, and at most %d bytes: %w", r.GetServer(), maxRemoteBytes, gate.ErrInvalid)
+		}
+	}
+	return each(servers, remoteOf), nil
+}
+
+func remoteOf(r *pb.RemoteServer) agentconf.Remote {
+	return agentconf.Remote{
+		Server: r.GetServer(), Address: r.GetAddress(), Transport: agentconf.Transport(r.GetTransport()), From: r.GetFrom(), Helper: r.GetHelper(),
+		Login: r.GetLogin(), Syntax: r.GetSyntax(), Own: r.GetOwn(),
+		Headers: each(r.GetHeaders(), func(h *pb.RemoteHeader) agentconf.Header {
+			return agentconf.Header{Name: h.GetName(), Template: h.GetTemplate(), Variable: h.GetVariable(), Optional: h.GetOptional()}
+		}),
+	}
 }
 
 func ungovernedOf(servers []*pb.UngovernedServer) []session.Ungoverned {
@@ -163,7 +224,11 @@ func (v sessionsService) Amend(ctx context.Context, req *pb.AmendSessionRequest)
 	if err != nil {
 		return nil, err
 	}
-	err = v.s.Sessions.Amend(ctx, line[0], req.GetId(), filesOf(req.GetFiles()), ungovernedOf(req.GetUngoverned()))
+	remotes, err := remotesOf(req.GetRemotes())
+	if err != nil {
+		return nil, err
+	}
+	err = v.s.Sessions.Amend(ctx, line[0], req.GetId(), filesOf(req.GetFiles()), remotes, ungovernedOf(req.GetUngoverned()))
 	return &pb.AmendSessionResponse{}, err
 }
 

@@ -29,6 +29,7 @@ type Config struct {
 	Metrics    Metrics              `yaml:"metrics" doc:"metrics of the daemon"`
 	Telemetry  Telemetry            `yaml:"telemetry" doc:"traces"`
 	Agents     map[string]*Agent    `yaml:"agents" doc:"headless agents for tgctl run, by name"`
+	FailOn     []FailOn             `yaml:"fail_on" one:"true" doc:"ungoverned: tgctl wrap starts no agent that has a server which it can't govern"`
 	Hooks      map[string]*Hook     `yaml:"hooks" doc:"agents that run hooks before they use tools of their own, by type"`
 
 	marks map[any]Place // by pointer to the field

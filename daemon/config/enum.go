@@ -196,5 +196,13 @@ const (
 
 func (Stderr) words() []string { return []string{"escaped", "raw"} }
 
+// FailOn is a condition under which a wrap is refused.
+type FailOn string
+
+// FailOnUngoverned is a server that the agent may start and that stays ungoverned.
+const FailOnUngoverned FailOn = "ungoverned"
+
+func (FailOn) words() []string { return []string{"ungoverned"} }
+
 // Facts lists the facts that rules and policies may name.
 func Facts() []string { return Fact("").words() }

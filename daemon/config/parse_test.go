@@ -69,6 +69,7 @@ limits: {pending_per_server: 2, pending: 4, runs: 8, sessions: 100, pending_byte
 sampling: {provider: "notes/claude:small", when: never, max_iterations: 3, max_tokens: 100, tools: ["notes/*"]}
 metrics: {textfile: ../tg.prom, interval: 1m}
 telemetry: {enabled: true, otlp: {endpoint: "https://c.example", protocol: http/protobuf, headers: {authorization: "Bearer ${TOKEN}"}, header_files: {x-key: keys/otlp}}, sampling: {success_sample_rate: 0.25}, resource: {service.name: "${NAME:-tg}"}}
+fail_on: [ungoverned]
 hooks:
   claude-code: {ask: native}
   codex: {ask: hold}
@@ -120,6 +121,7 @@ func TestEverything(t *testing.T) {
 		{c.Telemetry.Resource["service.name"], "tg"},
 		{c.Telemetry.Sampling.SuccessSampleRate, 0.25},
 		{c.NativeAgents(), []string{"claude-code"}},
+		{c.FailOn, []FailOn{FailOnUngoverned}},
 		{c.Agents["fixer"].Protocol, ProtocolACP},
 		{c.Agents["fixer"].Timeout, time.Hour},
 		{c.Agents["fixer"].Pass, []string{"API_KEY"}},
@@ -332,6 +334,7 @@ func TestDiagnostics(t *testing.T) {
 		"agent variables":       {"schema: 1\nagents: {a: {command: [a], protocol: acp, env: {A=B: c}, pass: [THOUGHTGATE_SESSION]}}\n", []string{`the variable "A=B" is not allowed here`, "ThoughtGate sets it itself"}},
 		"hooks of whom":         {"schema: 1\nhooks: {claude: {ask: native}}\n", []string{`f.yaml:2:9: error: no hooks are known of an agent "claude"; known are claude-code, codex,`}},
 		"hooks that can't ask":  {"schema: 1\nhooks:\n  codex: {ask: native}\n", []string{"f.yaml:3:16: error: codex can't be told to ask its own user"}},
+		"fails on what":         {"schema: 1\nfail_on: denied\n", []string{`f.yaml:2:10: error: fail_on`}},
 		"who asks":              {"schema: 1\nhooks:\n  claude-code: {ask: host}\n", []string{"f.yaml:3:22: error: hooks.claude-code.ask"}},
 		"agent protocol":        {"schema: 1\nagents: {a: {command: [a], protocol: smtp}}\n", []string{"acp"}},
 		"limits":                {"schema: 1\nlimits: {pending: 4}\n", []string{"pending_per_server (16) must not exceed pending (4)"}},

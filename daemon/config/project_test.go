@@ -58,6 +58,7 @@ func TestProjectRefused(t *testing.T) {
 		{"approval: {a: {destination: {type: local}}}", `may not say "approval"`},
 		{"cedar: {policies: ['*.cedar']}", `may not say "cedar"`},
 		{"hooks: {claude-code: {ask: native}}", `may not say "hooks"`},
+		{"fail_on: ungoverned", `may not say "fail_on"`},
 		{"pins: {mode: off}", `may not say "pins"`},
 		{"unknown: {requests: forward}", `may not say "unknown"`},
 		{"limits: {pending: 1}", `may not say "limits"`},

@@ -209,6 +209,8 @@ type Description struct {
 	Policies int
 	Files    []File
 	Natively []string // agents that may ask their own users
+
+	FailUngoverned bool // no agent is wrapped that has a server which stays ungoverned
 }
 
 // Describe returns a summary of the set.
@@ -216,6 +218,7 @@ func (s *Set) Describe() Description {
 	return Description{
 		Source: s.cfg.Path, Digest: s.digest, Profile: s.Profile(),
 		Rules: len(s.rules), Policies: len(s.policies), Files: s.Files(), Natively: s.cfg.NativeAgents(),
+		FailUngoverned: slices.Contains(s.cfg.FailOn, config.FailOnUngoverned),
 	}
 }
 

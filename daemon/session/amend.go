@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 )
 
 // Ungoverned is a server that the agent of a session starts without ThoughtGate.
@@ -16,9 +17,9 @@ type Ungoverned struct {
 }
 
 // Amend stores how to restore files of an open session that the wrap is about to rewrite; each
-// replaces an earlier entry with the same path. ungoverned replaces the list of servers that run
+// replaces an earlier entry with the same path, as remotes replace those of the same name. ungoverned replaces the list of servers that run
 // past the session. When Amend returns, the files are on disk and the changes are recorded.
-func (r *Registry) Amend(ctx context.Context, wrap Process, id string, files []File, ungoverned []Ungoverned) error {
+func (r *Registry) Amend(ctx context.Context, wrap Process, id string, files []File, remotes []agentconf.Remote, ungoverned []Ungoverned) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.sessions[id]
@@ -30,10 +31,11 @@ func (r *Registry) Amend(ctx context.Context, wrap Process, id string, files []F
 	case !s.present: // the session's files may be restored at any moment
 		return fmt.Errorf("amend session %s: it is not open: %w", id, gate.ErrNotRunning)
 	}
-	before := s.files
-	s.files = merge(s.files, files)
+	before, known := s.files, s.remotes
+	s.files = merge(s.files, files, func(f File) string { return f.Path })
+	s.remotes = merge(s.remotes, remotes, func(one agentconf.Remote) string { return one.Server })
 	if err := r.save(ctx, s); err != nil {
-		s.files = before
+		s.files, s.remotes = before, known
 		return fmt.Errorf("amend session %s: %w", id, err)
 	}
 	if len(files) > 0 {
@@ -54,11 +56,11 @@ func (r *Registry) Amend(ctx context.Context, wrap Process, id string, files []F
 	return nil
 }
 
-// merge returns old with the files of next added; a file replaces the one with the same path.
-func merge(old, next []File) []File {
+// merge returns old with next added; what has the same key is replaced.
+func merge[T any](old, next []T, key func(T) string) []T {
 	all := slices.Clone(old)
 	for _, f := range next {
-		if i := slices.IndexFunc(all, func(have File) bool { return have.Path == f.Path }); i >= 0 {
+		if i := slices.IndexFunc(all, func(have T) bool { return key(have) == key(f) }); i >= 0 {
 			all[i] = f
 		} else {
 			all = append(all, f)

@@ -3,11 +3,13 @@ package session
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 )
 
 // What a wrap rewrites later is restored with the rest, also by the next daemon. Servers that run
@@ -19,7 +21,7 @@ func TestAmend(t *testing.T) {
 	late := Ungoverned{Server: "late", Path: "/cfg.json", How: "added"}
 	amend := func(files []File, ungoverned ...Ungoverned) {
 		t.Helper()
-		if err := r.Amend(context.Background(), aWrap, anID, files, ungoverned); err != nil {
+		if err := r.Amend(context.Background(), aWrap, anID, files, nil, ungoverned); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -54,7 +56,7 @@ func TestAmendRefused(t *testing.T) {
 	r := w.registry(t)
 	defer r.Close()
 	amend := func(wrap Process, id string) error {
-		return r.Amend(context.Background(), wrap, id, []File{{Path: "/x"}}, nil)
+		return r.Amend(context.Background(), wrap, id, []File{{Path: "/x"}}, nil, nil)
 	}
 	if err := amend(aWrap, anID); !errors.Is(err, gate.ErrNotFound) {
 		t.Errorf("no session: %v", err)
@@ -72,4 +74,48 @@ func TestAmendRefused(t *testing.T) {
 		t.Errorf("saved as %+v", files)
 	}
 	w.set(func() { w.held = false })
+}
+
+// What a wrap says about servers behind an address is handed out for its session only, and survives
+// the daemon. Those of protections are asked for where there is no such session.
+func TestRemotes(t *testing.T) {
+	w := newWorld()
+	r := w.registry(t)
+	spec := aSpec
+	spec.Remotes = []agentconf.Remote{{Server: "a", Address: "https://a.test", Headers: []agentconf.Header{{Name: "K", Template: "${V}"}}, Syntax: "shell"}}
+	if _, err := r.Open(context.Background(), aWrap, spec); err != nil {
+		t.Fatal(err)
+	}
+	later := []agentconf.Remote{{Server: "b", Address: "https://b.test"}, {Server: "a", Address: "https://c.test"}}
+	if err := r.Amend(context.Background(), aWrap, anID, nil, later[:1], nil); err != nil {
+		t.Fatal(err)
+	}
+	look := func(r *Registry, session, server, want string) {
+		t.Helper()
+		if got, ok := r.Remote(session, server); got.Address != want || ok != (want != "") {
+			t.Errorf("%s %s: %+v, %v", session, server, got, ok)
+		}
+	}
+	look(r, anID, "a", "https://a.test")
+	look(r, anID, "b", "https://b.test")
+	look(r, anID, "c", "")
+	look(r, "another", "a", "")
+	r.Close()
+	r = w.registry(t)
+	if got, ok := r.Remote(anID, "a"); !ok || !reflect.DeepEqual(got, spec.Remotes[0]) {
+		t.Errorf("after a restart: %+v, %v", got, ok)
+	}
+	if _, err := r.Open(context.Background(), aWrap, spec); err != nil { // the wrap comes back
+		t.Fatal(err)
+	}
+	if err := r.Amend(context.Background(), aWrap, anID, nil, later, nil); err != nil {
+		t.Fatal(err)
+	}
+	look(r, anID, "a", "https://c.test")
+	r.remotes = func(id, server string) (agentconf.Remote, bool) {
+		return agentconf.Remote{Address: "https://" + id + server}, true
+	}
+	look(r, "protection", "a", "https://protectiona")
+	look(r, anID, "c", "")
+	r.Close()
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
@@ -30,6 +32,7 @@ type Registry struct {
 	covers   func(protection, server string) (agent string, ok bool)
 	patience func(agent string) time.Duration
 	windowed func(agent string) bool
+	remotes  func(protection, server string) (agentconf.Remote, bool)
 
 	ctx    context.Context // the registry's lifetime
 	cancel context.CancelFunc
@@ -69,6 +72,9 @@ type Options struct {
 	// Protected returns the agent that is protected under id, if server is one of those whose
 	// entries were rewritten. It must not block.
 	Protected func(id, server string) (agent string, ok bool)
+	// Remote returns a server behind an address that the protection under id governs. It must not
+	// block. If nil, there is none.
+	Remote func(id, server string) (agentconf.Remote, bool)
 	// Patience returns the timeout of calls of an agent type, 0 if it is not known. If nil, it is
 	// never known.
 	Patience func(agent string) time.Duration
@@ -83,7 +89,7 @@ func New(o Options) (*Registry, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Registry{
 		gate: o.Gate, recorder: o.Recorder, store: o.Store, restorer: o.Restorer, log: o.Logger,
-		earlier: o.Earlier, withdraw: o.Withdraw, forgets: o.Forget, covers: o.Protected, patience: o.Patience, windowed: o.Windowed, ctx: ctx, cancel: cancel,
+		earlier: o.Earlier, withdraw: o.Withdraw, forgets: o.Forget, covers: o.Protected, patience: o.Patience, remotes: o.Remote, windowed: o.Windowed, ctx: ctx, cancel: cancel,
 		sessions: map[string]*Session{}, joined: map[string]*Joined{}, runs: map[string]*run{}, gone: map[string]store.EndedWrap{}, programs: newPrograms(ctx),
 		refresh: make(chan struct{}, 1), began: time.Now(), self: int32(os.Getpid()),
 	}
@@ -102,8 +108,13 @@ func New(o Options) (*Registry, error) {
 		r.gone[g.Session] = g
 	}
 	for _, old := range saved {
+		var remotes []agentconf.Remote
+		if err := json.Unmarshal([]byte(cmp.Or(old.Remotes, "null")), &remotes); err != nil {
+			o.Logger.Error("the servers behind an address of a session can't be read", "session", old.ID, "err", err)
+		}
 		s := newSession(Spec{
-			ID: old.ID, Agent: old.Agent, Command: old.Command, Project: old.Project,
+			Remotes: remotes,
+			ID:      old.ID, Agent: old.Agent, Command: old.Command, Project: old.Project,
 			Profile: gate.Profile(old.Profile), Files: old.Files, Keep: old.Keep,
 		}, old.Wrap, old.Opened)
 		r.sessions[s.Spec.ID] = s
@@ -149,7 +160,7 @@ func (r *Registry) refreshes() {
 func newSession(spec Spec, wrap Process, opened time.Time) *Session {
 	return &Session{
 		Spec: spec, Wrap: wrap, Opened: opened, events: make(chan Event, 16), ended: make(chan struct{}),
-		files: spec.Files, ungoverned: spec.Ungoverned, terminal: noTerminal,
+		files: spec.Files, remotes: spec.Remotes, ungoverned: spec.Ungoverned, terminal: noTerminal,
 	}
 }
 

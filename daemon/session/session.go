@@ -8,12 +8,14 @@ package session
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
@@ -44,6 +46,8 @@ type Spec struct {
 	// by an instance that ran before. See member.
 	Outlasting bool
 	Tools      bool // the agent runs hooks before it uses tools of its own
+	// Remotes are the servers behind an address, which may hold secrets.
+	Remotes []agentconf.Remote
 	// Ungoverned are the servers that appeared before the session was reopened.
 	Ungoverned []Ungoverned
 }
@@ -87,14 +91,15 @@ type Session struct {
 	ended    chan struct{} // closed when the stream that opened the session has ended
 
 	// The registry's mutex guards the fields below.
-	present    bool      // the wrap's stream is open
-	closed     bool      // the wrap asked to close the session
-	settled    bool      // what the wrap leaves running is known: see leaves
-	problem    string    // why the files could not be restored yet
-	served     int       // shims that have attached
-	hooked     bool      // the agent has run a hook
-	apps       []Process // what counts as the agent besides descendants of the wrap: see agentOf
-	files      []File    // those of Spec, and those amended since
+	present    bool               // the wrap's stream is open
+	closed     bool               // the wrap asked to close the session
+	settled    bool               // what the wrap leaves running is known: see leaves
+	problem    string             // why the files could not be restored yet
+	served     int                // shims that have attached
+	hooked     bool               // the agent has run a hook
+	apps       []Process          // what counts as the agent besides descendants of the wrap: see agentOf
+	files      []File             // those of Spec, and those amended since
+	remotes    []agentconf.Remote // likewise
 	ungoverned []Ungoverned
 }
 
@@ -168,11 +173,34 @@ func filesOf(files []File) string {
 	return fmt.Sprintf("with the servers of %q", paths)
 }
 
+// Remote returns the description of a server behind an address, as the wrap with that session, or the
+// protection with that id, has found it in the agent's files. It survives the daemon.
+func (r *Registry) Remote(session, server string) (agentconf.Remote, bool) {
+	r.mu.Lock()
+	s := r.sessions[session]
+	var all []agentconf.Remote
+	if s != nil {
+		all = s.remotes
+	}
+	r.mu.Unlock()
+	if s == nil && r.remotes != nil {
+		return r.remotes(session, server)
+	}
+	if i := slices.IndexFunc(all, func(one agentconf.Remote) bool { return one.Server == server }); i >= 0 {
+		return all[i], true
+	}
+	return agentconf.Remote{}, false
+}
+
 // save stores what the next daemon needs of s. r.mu must be held.
 func (r *Registry) save(ctx context.Context, s *Session) error {
+	remotes, err := json.Marshal(s.remotes)
+	if err != nil {
+		return err
+	}
 	return r.store.PutSession(ctx, &store.Session{
 		ID: s.Spec.ID, Agent: s.Spec.Agent, Command: s.Spec.Command, Project: s.Spec.Project, Profile: string(s.Spec.Profile),
-		Keep: s.Spec.Keep, Wrap: s.Wrap, Opened: s.Opened, Files: s.files,
+		Keep: s.Spec.Keep, Wrap: s.Wrap, Opened: s.Opened, Files: s.files, Remotes: string(remotes),
 	})
 }
 

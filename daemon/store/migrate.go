@@ -230,6 +230,7 @@ var migrations = []string{
 	`ALTER TABLE sessions DROP COLUMN servers;`,
 	`ALTER TABLE questions ADD COLUMN extent TEXT NOT NULL DEFAULT ''; -- JSON: how much it destroys`,
 	`ALTER TABLE questions ADD COLUMN grain TEXT NOT NULL DEFAULT ''; -- JSON: what a grant may cover`,
+	`ALTER TABLE sessions ADD COLUMN remotes TEXT NOT NULL DEFAULT ''; -- JSON, with secrets`,
 }
 
 // migrate brings the file to the version after the last step, or does not change it. Step

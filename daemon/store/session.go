@@ -18,6 +18,7 @@ type Session struct {
 	Wrap    Process
 	Opened  time.Time // UTC, microseconds
 	Files   []File
+	Remotes string // its servers behind an address, in its owner's terms
 	State   string // progress, in its owner's terms
 }
 
@@ -42,7 +43,7 @@ var (
 		return []column{
 			{"id", &s.ID}, {"agent", &s.Agent}, {"command", jsonText(&s.Command)}, {"project", &s.Project},
 			{"profile", &s.Profile}, {"keep", &s.Keep}, {"pid", &s.Wrap.PID}, {"started", bits(&s.Wrap.Start)},
-			{"opened", stamp(&s.Opened)}, {"state", &s.State},
+			{"opened", stamp(&s.Opened)}, {"state", &s.State}, {"remotes", &s.Remotes},
 		}
 	})
 	sessionFiles = newTable("session_files", func(f *sessionFile) []column {

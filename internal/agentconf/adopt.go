@@ -136,6 +136,8 @@ func (p *Plan) adoptInto(f *planned, sources []*Source, commit func([]Journal) e
 	if err != nil {
 		return err
 	}
+	p.adopting = entries
+	defer func() { p.adopting = nil }()
 	if err := f.amend(before, commit); err != nil {
 		return err
 	}

@@ -64,6 +64,8 @@ type Env struct {
 	NoServers   bool                        // don't govern servers
 	InFile      bool                        // write the entries for hooks to a file even if the agent could be told for one start
 	Renew       string                      // id of the protection that is made or renewed; empty for a wrap
+
+	remotes bool // govern entries with an address, whatever governRemotes says
 }
 
 // Agent finds the servers in the configuration of one agent.
@@ -82,6 +84,7 @@ type Found struct {
 	Sources  []*Source
 	Warnings []string // for the person: what is not governed, what looks wrong
 
+	left      []string // those of the warnings that are about servers which are not governed and are no entries
 	order     []*Entry // strongest first, for agents that support pointing
 	unreached string   // servers that a rewrite of files would not govern; empty if there are none
 	err       error    // the first error
@@ -118,19 +121,27 @@ type Entry struct {
 	// does.
 	From string
 
+	// Remote describes the server if its entry has an address and is governed. Command and Args are
+	// empty then.
+	Remote *Remote
+
 	// Protected reports that the entry holds a line of a protection. Command and Args are those
 	// of the server behind it.
 	Protected bool
 
-	source *Source           // the file that holds it
-	fixed  string            // why the entry can't be rewritten; empty if it can
-	form   form              // names of its members
-	limits []limit           // limits to be raised
-	vars   variables         // syntax of references to variables
-	ours   *ourLine          // our line in the entry, nil if there is none
-	sets   map[string]string // variables that files set for the server, as written; used if From is set
-	offers bool              // the entry is for the tools of an extension
-	inner  bool              // Path leads to a member of the server's entry
+	source  *Source           // the file that holds it
+	fixed   string            // why the entry can't be rewritten; empty if it can
+	form    form              // names of its members
+	limits  []limit           // limits to be raised
+	vars    variables         // syntax of references to variables
+	ours    *ourLine          // our line in the entry, nil if there is none
+	sets    map[string]string // variables that files set for the server, as written; used if From is set
+	offers  bool              // the entry is for the tools of an extension
+	inner   bool              // Path leads to a member of the server's entry
+	address bool              // it has an address
+	local   string            // type of an entry with a command; default: stdio
+	stays   string            // why an entry with an address is not rewritten
+	inert   bool              // the agent starts no server for it: see Ungoverned
 }
 
 // Off is the reason why an agent does not start a server.
@@ -214,8 +225,11 @@ func (e *Entry) node() edit.Node { return e.source.doc.At(e.Path) }
 func (e *Entry) useMember(f form, member string, node edit.Node) {
 	inner := f.read(node)
 	e.form, e.Path, e.inner = f, append(e.Path, member), true
-	e.Command, e.Args, e.Ungoverned = inner.Command, inner.Args, inner.Ungoverned
+	e.Command, e.Args, e.Ungoverned, e.inert, e.address = inner.Command, inner.Args, inner.Ungoverned, inner.inert, inner.address
 }
+
+// refuse marks an entry as one of which the agent makes no server.
+func (e *Entry) refuse(why string) { e.Ungoverned, e.inert = "not a server: "+why, true }
 
 // read parses a server of this form: command, arguments and environment.
 func (f form) read(node edit.Node, types ...string) *Entry {
@@ -227,18 +241,18 @@ func (f form) read(node edit.Node, types ...string) *Entry {
 	}
 	switch {
 	case n.Kind() != edit.Object && node.Fixed() == "":
-		e.Ungoverned = "not a server: not an object"
+		e.refuse("not an object")
 	case kind.Exists() && kind.Text() != "stdio" && !slices.Contains(types, kind.Text()):
-		e.Ungoverned = "a remote server (" + kind.Text() + ")"
+		e.leaveAddress(kind.Text())
 	case command.Kind() != edit.String && (n.Member("url").Exists() || n.Member("serverUrl").Exists() || n.Member("httpUrl").Exists()):
-		e.Ungoverned = "a remote server"
+		e.leaveAddress("")
 	case e.fixed != "": // any other fault does not matter
 	case command.Kind() != edit.String || command.Text() == "":
-		e.Ungoverned = "not a server: no command"
+		e.refuse("no command")
 	case args.Exists() && args.Kind() != edit.Array && args.Kind() != edit.Null:
-		e.Ungoverned = "not a server: args is not a list"
+		e.refuse("args is not a list")
 	case env.Exists() && env.Kind() != edit.Object && env.Kind() != edit.Null:
-		e.Ungoverned = "not a server: env is not an object"
+		e.refuse("env is not an object")
 	}
 	if command.Kind() == edit.String {
 		e.Command = command.Text()

@@ -22,6 +22,7 @@ type kind struct {
 	waits   time.Duration    // how long it waits for the result of a call, if no setting in raises determines it
 	merges  merging          // how it merges entries of the same name, if it does
 	hooks   func(Env) string // file with the user's hooks; nil if none can be written
+	remote  remoteKind       // how it writes entries with an address
 	retrust string           // warning that it takes a rewritten entry for a new one, which the person has to trust
 }
 
@@ -78,12 +79,12 @@ var kinds = []kind{
 		bundles: []bundle{{"Zed", "dev.zed.Zed"}, {"Zed Preview", "dev.zed.Zed-Preview"}, {"Zed Nightly", "dev.zed.Zed-Nightly"}},
 		raises:  []limit{{"timeout", callSeconds, false}},
 	},
-	{Agent: gemini{}, commands: "gemini", raises: []limit{{"timeout", callMillis, true}}, waits: 10 * time.Minute, hooks: gemini{}.userFile},
-	{Agent: qwen{}, commands: "qwen", raises: []limit{{"timeout", callMillis, true}}, waits: 10 * time.Minute, hooks: qwen{}.userFile},
+	{Agent: gemini{}, commands: "gemini", raises: []limit{{"timeout", callMillis, true}}, waits: 10 * time.Minute, hooks: gemini{}.userFile, remote: geminiRemotes},
+	{Agent: qwen{}, commands: "qwen", raises: []limit{{"timeout", callMillis, true}}, waits: 10 * time.Minute, hooks: qwen{}.userFile, remote: geminiRemotes},
 	{
 		Agent: opencode{}, commands: "opencode", raises: []limit{{"timeout", callMillis, false}},
-		merges: merging{opencodeServers, "environment", true},
-		hooks:  func(env Env) string { return filepath.Join(opencode{}.folder(env), "plugins", "thoughtgate.js") },
+		merges: merging{opencodeServers, "environment", true}, remote: remoteKind{local: "local"},
+		hooks: func(env Env) string { return filepath.Join(opencode{}.folder(env), "plugins", "thoughtgate.js") },
 	},
 	{
 		Agent: copilot{}, commands: "copilot", raises: []limit{{"timeout", callMillis, false}},

@@ -299,7 +299,7 @@ func warnOfPlugins(settings edit.Node, found *Found) {
 			names = append(names, name.Text())
 		}
 	}
-	found.warnOf("servers of plugins are not governed", names)
+	found.leaveOf("servers of plugins are not governed", names)
 }
 
 // warnOfSubagents warns of servers that are in the files of subagents, or in --agents, and that
@@ -318,13 +318,13 @@ func (c claudeCode) warnOfSubagents(env Env, found *Found) {
 			}
 			head, _, _ := strings.Cut(strings.TrimPrefix(string(f.data), "---\n"), "\n---")
 			if strings.Contains("\n"+head, "\nmcpServers:") {
-				found.warn("servers of the subagent in %s are not governed", path)
+				found.leave("servers of the subagent in %s are not governed", path)
 			}
 		}
 	}
 	for _, value := range env.flags("--agents") {
 		if strings.Contains(value, `"mcpServers"`) {
-			found.warn("servers of the subagents in --agents are not governed")
+			found.leave("servers of the subagents in --agents are not governed")
 		}
 	}
 }
@@ -341,6 +341,9 @@ func (r *claudeRules) judge(e *Entry, env Env, found *Found) {
 		e.Off = Pending
 	}
 	c := e.candidate(e.node().Member("url").Text(), env)
+	if r.lists.listed {
+		e.stays = "a list of allowed servers (allowedMcpServers) would not match it any more"
+	}
 	if why := r.lists.refuses(c); why != "" {
 		e.Off, e.Because = Denied, why
 	}

@@ -29,7 +29,7 @@ func (c claudeDesktop) Find(env Env) (*Found, error) {
 	found := &Found{}
 	found.add(c.Files(env)[0], scopeUser, format{syntax: strict, lists: mcpServers})
 	if env.Config == "" {
-		found.warnOf("servers in extensions of Claude Desktop are not governed", foldersIn(filepath.Join(c.folder(env), "Claude Extensions")))
+		found.leaveOf("servers in extensions of Claude Desktop are not governed", foldersIn(filepath.Join(c.folder(env), "Claude Extensions")))
 	}
 	return found.result()
 }

@@ -35,7 +35,7 @@ func (c cline) Find(env Env) (*Found, error) {
 		if at := n.Member(clineInner); at.Exists() {
 			e.useMember(usualForm, clineInner, at)
 		} else if kind := n.Member("transportType"); kind.Exists() && kind.Text() != "stdio" {
-			e.Ungoverned = "a remote server (" + kind.Text() + ")"
+			e.leaveAddress(kind.Text())
 		}
 		if n.Member("disabled").IsTrue() {
 			e.Off = Disabled

@@ -146,9 +146,12 @@ func (c codex) judge(env Env, found *Found, servers codexServers) {
 	for name, value := range managed.Member(codexKey).Members() {
 		told := value.Member("command").Exists() || value.Member("args").Exists() || value.Member("url").Exists()
 		if told {
-			found.warn("server %s is not governed: %s, an administrator's file, defines how it is started", name.Text(), path)
+			found.leave("server %s is not governed: %s, an administrator's file, defines how it is started", name.Text(), path)
 		}
 		for _, e := range servers.of(name.Text()).entries {
+			if told {
+				e.stays = "an administrator set it in " + path
+			}
 			if told && e.Ungoverned == "" {
 				e.Ungoverned = "set by an administrator in " + path
 			}
@@ -173,6 +176,7 @@ func (codex) require(path string, found *Found, servers codexServers) {
 		allowed := list.Member(name).Member("identity").Member("command")
 		starts := false
 		for _, e := range servers[name].entries {
+			e.stays = path + " allows servers by how they are started"
 			if e.Ungoverned != "" {
 				continue
 			}
@@ -278,12 +282,13 @@ func (server *codexServer) entry(n edit.Node, name string) *Entry {
 	e := usualForm.read(n)
 	switch {
 	case !codexNames.MatchString(name):
-		e.Ungoverned = "not a server: codex does not accept its name"
+		e.address = false
+		e.refuse("codex does not accept its name")
 	case command.Exists() || args.Exists() && args.Kind() != edit.Array || n.Member("url").Exists():
 	case server.command == "":
-		e.Ungoverned = "not a server: no file names its command"
+		e.refuse("no file names its command")
 	default: // the command comes from a weaker file
-		e.Command, e.Ungoverned = server.command, ""
+		e.Command, e.Ungoverned, e.inert = server.command, "", false
 	}
 	if !args.Exists() {
 		e.Args = server.args

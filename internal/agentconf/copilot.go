@@ -133,7 +133,7 @@ func (c copilot) warnOfPlugins(env Env, found *Found) {
 			}
 		}
 	}
-	found.warnOf("servers of plugins are not governed", slices.Compact(names))
+	found.leaveOf("servers of plugins are not governed", slices.Compact(names))
 }
 
 // Copilot CLI accepts another file by a flag. An entry in it replaces the entry of the same

@@ -51,6 +51,6 @@ func (c crush) Find(env Env) (*Found, error) {
 		}
 	}
 	shadow(order)
-	found.warnOf("servers that scripts define are not governed", scripts)
+	found.leaveOf("servers that scripts define are not governed", scripts)
 	return found.result()
 }

@@ -37,7 +37,7 @@ func (cursor) folders(env Env) []string {
 func (c cursor) Find(env Env) (*Found, error) {
 	found := &Found{}
 	if invoked(env).elsewhere {
-		found.warn(elsewhereWarning)
+		found.leave(elsewhereWarning)
 	}
 	var order, user []*Entry // order: strongest first
 	for i, path := range c.Files(env) {

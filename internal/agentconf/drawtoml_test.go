@@ -10,6 +10,7 @@ import (
 
 // tomlLayout draws a TOML file that uses all notations for the same content.
 type tomlLayout struct {
+	remotes         bool // some servers are behind an address
 	t               *rapid.T
 	newline, indent string
 	comments        bool
@@ -62,8 +63,17 @@ func (l *tomlLayout) assign(key, value string) string {
 
 // members draws the members of a server, as keys and values; env is separate.
 func (l *tomlLayout) members() (members [][2]string, env [][2]string, hasEnv bool) {
-	members = append(members, [2]string{"command", l.command()})
-	if l.chance("args") {
+	if l.remotes && l.chance("remote") {
+		members = append(members, [2]string{"url", l.pick("url", `"https://x.test/a?b"`, "'http://x.test'")})
+		for _, more := range [][]string{{"http_headers", "{}", "{ A = 'b' }", "{A=\"\\u0062\", \"C.D\" = '', }"}, {"bearer_token_env_var", `"K"`}, {"env_http_headers", "{ A = 'B' }"}} {
+			if l.chance(more[0]) {
+				members = append(members, [2]string{more[0], l.pick(more[0], more[1:]...)})
+			}
+		}
+	} else {
+		members = append(members, [2]string{"command", l.command()})
+	}
+	if members[0][0] == "command" && l.chance("args") {
 		var items []string
 		for range rapid.IntRange(0, 3).Draw(l.t, "items") {
 			items = append(items, l.text())
@@ -149,8 +159,11 @@ func (l *tomlLayout) server(name string, dotted bool) (lines []string) {
 	return lines
 }
 
-func drawTOML(t *rapid.T) string {
-	l := &tomlLayout{t: t, newline: "\n", comments: rapid.Bool().Draw(t, "comments")}
+func drawTOML(t *rapid.T) string { return drawTOMLOf(t, false) }
+
+// drawTOMLOf is drawTOML. If remotes is set, some servers are behind an address.
+func drawTOMLOf(t *rapid.T, remotes bool) string {
+	l := &tomlLayout{t: t, remotes: remotes, newline: "\n", comments: rapid.Bool().Draw(t, "comments")}
 	l.indent = l.pick("indent", "", "", "  ", "\t")
 	lines := []string{"# the top", `model = "m" ` + l.comment(), "", "list = [1, 2.50, [ 'x' ]] # numbers"}
 	names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"files", `"quo-ted"`, "12", "a_b"}), 1, 4, rapid.ID).Draw(t, "servers")

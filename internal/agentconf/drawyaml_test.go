@@ -9,6 +9,7 @@ import (
 
 // yamlLayout draws a file of Goose.
 type yamlLayout struct {
+	remotes  bool // some servers are behind an address
 	t        *rapid.T
 	step     int  // indentation
 	hang     bool // lists are not indented below their names
@@ -81,6 +82,9 @@ func (l *yamlLayout) table(name string, depth, members int) []string {
 // flowServer draws a server in braces, on one or several lines.
 func (l *yamlLayout) flowServer(name string) []string {
 	parts := []string{"type: stdio", `"cmd": ` + l.pick("command", "npx", "'x, y'", `"/opt/Ünï"`)}
+	if l.remotes && l.chance("remote") {
+		parts = []string{l.pick("type", "type: sse", `"type": "streamable_http"`), "uri: " + l.pick("uri", "https://x.test/#a", `"http://x.test"`), "headers: {A: b, 'C': ''}"}
+	}
 	for _, more := range [][]string{
 		{"args", "args: []", "args: [-y, 'x, y', ]", "args: ", "args: null"}, {"envs", "envs: {}", "envs: {K: v}", `envs: {"K":"v"}`, "envs: ~"},
 		{"timeout", "timeout: 300", "timeout: "}, {"enabled", "enabled: true"},
@@ -102,11 +106,20 @@ func (l *yamlLayout) server(name string) []string {
 		{at + "type: stdio" + l.comment()},
 		{at + "cmd: " + l.pick("command", "npx", "'x y'", `"/opt/Ünï"`, "/usr/bin/größe", `"n\u0070x"`, "a, b") + l.comment()},
 	}
+	remote := l.remotes && l.chance("remote")
+	if remote {
+		members = [][]string{
+			{at + l.pick("type", "type: sse", "type: streamable_http") + l.comment()},
+			{at + "uri: " + l.pick("uri", "https://x.test/#a", `"http://x.test"`) + l.comment()},
+			l.table("headers", 2, rapid.IntRange(0, 2).Draw(l.t, "headers")),
+		}
+	}
 	null := []string{"", " ", " ~", " null"}
-	switch rapid.IntRange(0, 3).Draw(l.t, "args") {
-	case 1:
+	switch args := rapid.IntRange(0, 3).Draw(l.t, "args"); {
+	case remote:
+	case args == 1:
 		members = append(members, []string{at + "args:" + l.pick("null", null...) + l.comment()})
-	case 2, 3:
+	case args > 1:
 		members = append(members, l.list("args", 2, rapid.IntRange(0, 3).Draw(l.t, "items")))
 	}
 	switch rapid.IntRange(0, 3).Draw(l.t, "envs") {
@@ -131,8 +144,11 @@ func (l *yamlLayout) server(name string) []string {
 	return lines
 }
 
-func drawYAML(t *rapid.T) string {
-	l := &yamlLayout{t: t, step: rapid.IntRange(1, 4).Draw(t, "step"), hang: rapid.Bool().Draw(t, "hang"), comments: rapid.Bool().Draw(t, "comments")}
+func drawYAML(t *rapid.T) string { return drawYAMLOf(t, false) }
+
+// drawYAMLOf is drawYAML. If remotes is set, some servers are behind an address.
+func drawYAMLOf(t *rapid.T, remotes bool) string {
+	l := &yamlLayout{t: t, remotes: remotes, step: rapid.IntRange(1, 4).Draw(t, "step"), hang: rapid.Bool().Draw(t, "hang"), comments: rapid.Bool().Draw(t, "comments")}
 	lines := []string{"# the top", "GOOSE_MODEL: m" + l.comment(), "extensions:"}
 	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"files", `"quo ted"`, "größe", "'12'", "a-b"}), 1, 4, rapid.ID).Draw(t, "servers") {
 		lines = append(lines, l.server(name)...)

@@ -1,6 +1,7 @@
 package agentconf
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,8 +15,17 @@ import (
 type variables struct {
 	pattern *regexp.Regexp    // groups: name, whether there is a default, default, and again the name where it can be without braces
 	own     map[string]string // values of complete references that the agent resolves itself
+	unset   whenUnset         // what becomes of a reference to a variable that is not set, and has no default
 	tilde   bool              // ~ at the start of a command or an argument is the home folder
 }
+
+// whenUnset says what an agent makes of a reference to a variable that is not set.
+type whenUnset byte
+
+const (
+	keepUnset  whenUnset = iota // it stays as text
+	emptyUnset                  // it becomes empty
+)
 
 // reference is one reference to a variable.
 type reference struct {
@@ -54,9 +64,12 @@ func (v variables) references(text string) []reference {
 	return refs
 }
 
-// expand expands a value as the agent will. An empty variable counts as set. A variable that is
-// not set and has no default stays as written.
-func (v variables) expand(text string, env Env) string {
+// expand expands a value as the agent will. An empty variable counts as set. What becomes of one that is
+// not set and has no default, see whenUnset.
+func (v variables) expand(text string, env Env) string { return v.expandWith(text, env.LookupEnv) }
+
+// expandWith is expand with a function that looks up variables.
+func (v variables) expandWith(text string, lookup func(string) (string, bool)) string {
 	if v.pattern == nil || !strings.ContainsAny(text, "{$") {
 		return text
 	}
@@ -68,10 +81,10 @@ func (v variables) expand(text string, env Env) string {
 			}
 			return match
 		}
-		if value, set := env.LookupEnv(refs[0].name); set {
+		if value, set := lookup(refs[0].name); set {
 			return value
 		}
-		if refs[0].hasDefault {
+		if refs[0].hasDefault || v.unset == emptyUnset {
 			return refs[0].fallback
 		}
 		return match
@@ -105,6 +118,9 @@ func (v variables) later(words []string) string {
 // default.
 func (e *Entry) unset(env Env) []string {
 	texts := append([]string{e.Command}, e.Args...)
+	if e.Remote != nil {
+		texts = e.Remote.templates()
+	}
 	for _, value := range e.form.of(e.node()).env().Members() {
 		texts = append(texts, value.Text())
 	}
@@ -117,4 +133,59 @@ func (e *Entry) unset(env Env) []string {
 		}
 	}
 	return names
+}
+
+// maxExpanded is the maximum length of an expanded address or header in bytes.
+const maxExpanded = 64 << 10
+
+// Endpoint is where a server behind an address is, and what is sent with each request.
+type Endpoint struct {
+	Address string   // http, https or unix
+	Headers []Header // Template is the value
+}
+
+// Expand expands the references in an address and in headers as the agent would. lookup looks up the
+// environment of the agent's own process, and is called only for the names that [Remote.Variables]
+// returns. No error quotes a value.
+//
+// A reference that the agent would leave in a header as text stays. In an address it is an error, as
+// requests would go to an address that nobody has written.
+func (r *Remote) Expand(lookup func(string) (string, bool)) (*Endpoint, error) {
+	for _, text := range r.templates() {
+		if ref := onlyAgent.FindString(text); ref != "" {
+			return nil, fmt.Errorf("server %q: only the agent can resolve %s", r.Server, ref)
+		}
+	}
+	v := remoteVariables[r.Syntax]
+	v.own = r.Own
+	for _, ref := range v.references(r.Address) {
+		if _, set := lookup(ref.name); !set && !ref.hasDefault {
+			return nil, fmt.Errorf("server %q: its address refers to %s, which is not set in the environment of the agent", r.Server, ref.name)
+		}
+	}
+	out := &Endpoint{Address: v.expandWith(r.Address, lookup)}
+	if _, err := parseAddress(out.Address); err != nil || len(out.Address) > maxExpanded {
+		return nil, fmt.Errorf("server %q: with its variables, its address is neither http, https nor unix://, or too long", r.Server)
+	}
+	for _, h := range r.Headers {
+		value := h.Template
+		if h.Variable == "" {
+			value = v.expandWith(value, lookup)
+		} else {
+			more, set := lookup(h.Variable)
+			switch {
+			case !set && h.Optional:
+				continue
+			case !set || more == "":
+				return nil, fmt.Errorf("server %q: its header %s needs the variable %s, which is not set in the environment of the agent", r.Server, h.Name, h.Variable)
+			}
+			value += more
+		}
+		// A line break would begin another header.
+		if len(value) > maxExpanded || strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) {
+			return nil, fmt.Errorf("server %q: with its variables, its header %s can't be sent: it has a control character, or more than %d bytes", r.Server, h.Name, maxExpanded)
+		}
+		out.Headers = append(out.Headers, Header{Name: h.Name, Template: value})
+	}
+	return out, nil
 }

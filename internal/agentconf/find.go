@@ -81,7 +81,10 @@ func (how format) read(s *Source, scope string) []*Entry {
 	}
 	for _, e := range s.Entries {
 		if slices.ContainsFunc(how.remote, func(name string) bool { return e.node().Member(name).Exists() }) {
-			e.Ungoverned = "a remote server" // even if it has a command
+			e.leaveAddress("") // even if it has a command
+		}
+		if e.node().Member("tcp").Exists() {
+			e.stays = "its transport is not supported"
 		}
 	}
 	return s.Entries
@@ -136,10 +139,16 @@ func (f *Found) warn(format string, args ...any) {
 	f.Warnings = append(f.Warnings, fmt.Sprintf(format, args...))
 }
 
-// warnOf adds a warning that lists names, unless there are none.
-func (f *Found) warnOf(what string, names []string) {
+// leave is warn about servers that are not governed and that no entry stands for.
+func (f *Found) leave(format string, args ...any) {
+	f.warn(format, args...)
+	f.left = append(f.left, f.Warnings[len(f.Warnings)-1])
+}
+
+// leaveOf is leave with a list of names, unless there are none.
+func (f *Found) leaveOf(what string, names []string) {
 	if len(names) > 0 {
-		f.warn("%s: %s", what, strings.Join(names, ", "))
+		f.leave("%s: %s", what, strings.Join(names, ", "))
 	}
 }
 
@@ -167,6 +176,7 @@ func (f *Found) lookAt(path string, syntax edit.Syntax) *Source {
 func (f *Found) leaveManaged(s *Source, entries []*Entry) []*Entry {
 	var names []string
 	for _, e := range entries {
+		e.stays = "an administrator set it in " + s.Path
 		if e.Ungoverned == "" {
 			e.Ungoverned = "set by an administrator in " + s.Path
 			names = append(names, e.ID)
@@ -175,7 +185,9 @@ func (f *Found) leaveManaged(s *Source, entries []*Entry) []*Entry {
 	if len(entries) > 0 {
 		f.Sources = append(f.Sources, s)
 	}
-	f.warnOf("servers that an administrator set in "+s.Path+" are not governed", names)
+	if len(names) > 0 {
+		f.warn("servers that an administrator set in %s are not governed: %s", s.Path, strings.Join(names, ", "))
+	}
 	return entries
 }
 

@@ -32,6 +32,9 @@ var geminiSyntax = jsonc.Syntax{Comments: true}
 
 var geminiFormat = format{syntax: geminiSyntax, vars: dollarVariables, lists: mcpServers, remote: []string{"httpUrl", "url", "tcp"}}
 
+// geminiRemotes says that the member with an address tells the transport.
+var geminiRemotes = remoteKind{bare: map[string]Transport{"httpUrl": HTTP, "url": SSE}}
+
 func (gemini) Name() string { return "gemini" }
 
 func (g gemini) Files(env Env) []string {
@@ -134,7 +137,7 @@ func (g gemini) addExtensions(env Env, found *Found) []*Entry {
 		how.syntax = strict
 		entries := its.add(x.path, scopeExtension, how)
 		if its.err != nil {
-			found.warn("the servers of the extension %s are not governed: %v", x.name, its.err)
+			found.leave("the servers of the extension %s are not governed: %v", x.name, its.err)
 			continue
 		}
 		found.Sources = append(found.Sources, its.Sources...)
@@ -191,7 +194,7 @@ func (g gemini) rules(env Env, found *Found) *geminiRules {
 		}
 		r.excluded = append(r.excluded, texts(mcp.Member("excluded"))...)
 		if mcp.Member("serverCommand").Kind() == edit.String {
-			found.warn("the server named by mcp.serverCommand in %s is not governed", path)
+			found.leave("the server named by mcp.serverCommand in %s is not governed", path)
 		}
 		if asked := settings.Member("security").Member("folderTrust").Member("enabled"); path != g.projectFile(env) && asked.Exists() {
 			trust = !asked.IsFalse()

@@ -23,12 +23,10 @@ const (
 
 // gooseTypes describes the types of extensions that do not start a local server.
 var gooseTypes = map[string]string{
-	"builtin":         "a part of goose itself (builtin)",
-	"platform":        "a part of goose itself (platform)",
-	"frontend":        "run by goose's frontend (frontend)",
-	"inline_python":   "run inside goose (inline_python)",
-	"sse":             "a remote server (sse)",
-	"streamable_http": "a remote server (streamable_http)",
+	"builtin":       "a part of goose itself (builtin)",
+	"platform":      "a part of goose itself (platform)",
+	"frontend":      "run by goose's frontend (frontend)",
+	"inline_python": "run inside goose (inline_python)",
 }
 
 func (goose) Name() string { return "goose" }
@@ -86,7 +84,7 @@ func (g goose) Find(env Env) (*Found, error) {
 		}
 	}
 	shadow(order)
-	found.warnOf("servers of recipes are not governed", env.flags("--recipe"))
+	found.leaveOf("servers of recipes are not governed", env.flags("--recipe"))
 	return found.result()
 }
 
@@ -97,7 +95,9 @@ func (goose) extensions(s *Source, scope string) []*Entry {
 		s.add(e, scope, name.Text(), gooseKey, name.Text())
 		kind := value.Member("type")
 		if what, other := gooseTypes[kind.Text()]; other && kind.Kind() == edit.String {
-			e.Ungoverned = what
+			e.Ungoverned, e.inert = what, true
+		} else if remote := kind.Text() == "sse" || kind.Text() == "streamable_http"; remote {
+			e.leaveAddress(kind.Text())
 		}
 		if value.Member("enabled").IsFalse() {
 			e.Off = Disabled

@@ -64,6 +64,7 @@ func (w *world) env() Env {
 		System:    filepath.Join(w.home, "no-administrator"),
 		Notes:     w.notes(),
 		Tools:     os.Getenv("AGENTCONF_TOOLS") != "", InFile: true,
+		remotes: os.Getenv("AGENTCONF_REMOTES") != "",
 	}
 }
 

@@ -15,9 +15,13 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// journalVersion is increased when an older program could not restore from a newer journal.
-// journalVersion is that of a journal with entries for hooks; any other has the one before.
-const journalVersion = 3
+// journalVersion is increased when an older program could not restore from a newer journal. It is
+// that of a journal with entries with an address. hooksVersion is that of any other with entries for
+// hooks; the rest have the one before.
+const (
+	journalVersion = 4
+	hooksVersion   = 3
+)
 
 // fileJournal has everything needed to restore one file. It holds the original commands and
 // arguments, which may be secret, but no environment.
@@ -59,6 +63,11 @@ type originalEntry struct {
 	Inherited []string        `json:"inherited,omitempty"` // arguments from a weaker scope that were added after our words
 	Limits    []originalLimit `json:"limits,omitempty"`
 
+	// Whole is the complete text of an entry with an address, and Gone the names of the members that
+	// only such an entry has. Command and Args are empty then.
+	Whole string   `json:"whole,omitempty"`
+	Gone  []string `json:"gone,omitempty"`
+
 	// Quoted reports that the texts in a journal are quoted like Go strings: text in a file may
 	// be invalid Unicode, which JSON can't represent.
 	Quoted bool `json:"quoted,omitempty"`
@@ -79,6 +88,7 @@ func (w originalEntry) texts(do func(string) string) originalEntry {
 		return list
 	}
 	w.Path, w.Inherited, w.Limits = all(w.Path), all(w.Inherited), slices.Clone(w.Limits)
+	w.Whole = do(w.Whole)
 	w.ID, w.Command, w.Args, w.Env = do(w.ID), do(w.Command), do(w.Args), originalEnv(do(string(w.Env)))
 	for i := range w.Limits {
 		w.Limits[i].Was = do(w.Limits[i].Was)
@@ -144,6 +154,9 @@ func (j *fileJournal) check() error {
 // was returns the entry as it is before the rewrite.
 func (e *Entry) was(doc *edit.Document) originalEntry {
 	n := e.form.of(doc.At(e.Path))
+	if e.Remote != nil {
+		return e.wasRemote(n)
+	}
 	w := originalEntry{Path: e.Path, ID: e.ID, Command: n.command().Raw(), Args: n.args().Written(), Limits: raised(n.Node, e.limits)}
 	if n.form != usualForm {
 		w.Form = n.form

@@ -20,6 +20,6 @@ func (k kiro) Find(env Env) (*Found, error) {
 	found := &Found{}
 	agents, _ := filepath.Glob(filepath.Join(escapeGlob(env.Home), ".kiro", "agents", "*.json"))
 	more, _ := filepath.Glob(filepath.Join(escapeGlob(env.Cwd), ".kiro", "agents", "*.json"))
-	found.warnOf("servers that an agent of Kiro has in its own file are not governed", append(agents, more...))
+	found.leaveOf("servers that an agent of Kiro has in its own file are not governed", append(agents, more...))
 	return found.switchable(k.Files(env), 1, claudeFormat)
 }

@@ -19,6 +19,8 @@ const (
 	shimName   = "tg-shim"
 	envSocket  = "THOUGHTGATE_SOCKET"
 	envSession = "THOUGHTGATE_SESSION"
+
+	remoteFlag = "--remote" // in the place of -- and a command
 )
 
 // Line is what is inserted into an entry.
@@ -29,8 +31,9 @@ type Line struct {
 	Profile string `json:"profile,omitempty"` // production or development; empty for the one of the configuration
 
 	// Set for a single entry only; see Entry.
-	From string   `json:"-"`
-	Sets []string `json:"-"`
+	Remote bool     `json:"-"`
+	From   string   `json:"-"`
+	Sets   []string `json:"-"`
 }
 
 // check returns an error if the line can't be written to a configuration file, or is
@@ -60,6 +63,9 @@ func (l Line) words(name, command string, syntax edit.Syntax) []string {
 			words = append(words, syntax.Quote("--sets"), syntax.Quote(name))
 		}
 	}
+	if l.Remote {
+		return append(words, syntax.Quote(remoteFlag))
+	}
 	return append(words, syntax.Quote("--"), command)
 }
 
@@ -72,25 +78,44 @@ func (l Line) env(syntax edit.Syntax) []edit.Member {
 }
 
 // shimWords returns how many of the first args are ours, up to and including the server's
-// command, and the server's id. If they are not ours, n is 0.
+// command or --remote, and the server's id. If they are not ours, n is 0.
 func shimWords(args []edit.Node) (n int, id string) {
+	n, id, _ = parseShimWords(args)
+	return n, id
+}
+
+// isRemoteLine reports whether the first args are ours, for a server behind an address.
+func isRemoteLine(args []edit.Node) bool {
+	_, _, remote := parseShimWords(args)
+	return remote
+}
+
+// parseShimWords is shimWords and isRemoteLine.
+func parseShimWords(args []edit.Node) (n int, id string, remote bool) {
 	named := false
-	for n+1 < len(args) {
-		switch args[n].Text() {
+	for n < len(args) {
+		word := args[n].Text()
+		if word == remoteFlag && named {
+			return n + 1, id, true
+		}
+		if n+1 == len(args) {
+			break
+		}
+		switch word {
 		case "--server-id":
 			id, named = args[n+1].Text(), true
 		case "--profile", "--from", "--sets":
 		case "--":
 			if !named || args[n+1].Kind() != edit.String {
-				return 0, ""
+				return 0, "", false
 			}
-			return n + 2, id
+			return n + 2, id, false
 		default:
-			return 0, ""
+			return 0, "", false
 		}
 		n += 2
 	}
-	return 0, ""
+	return 0, "", false
 }
 
 // isShim reports whether command starts tg-shim: this program or a copy of it under any name,

@@ -162,6 +162,9 @@ func (m *opencodeMerge) add(s *Source, scope string) {
 			continue // it only adds to another file's entry
 		}
 		s.add(e, scope, id, append(slices.Clip(opencodeServers), id)...)
+		if scope == scopeManaged || scope == scopeContent {
+			e.stays = "it is in no file that could be rewritten"
+		}
 		switch {
 		case e.Ungoverned != "":
 		case scope == scopeManaged:
@@ -181,7 +184,8 @@ func (m *opencodeMerge) completeEntries(found *Found) {
 			e.Off = Disabled
 		}
 		if kind := m.kind[e.ID]; kind != "" && kind != "local" && e.Ungoverned == "" {
-			e.Ungoverned = "a remote server, by another file"
+			e.leaveAddress("")
+			e.Ungoverned, e.stays = e.Ungoverned+", by another file", "several files describe it"
 		}
 		switch {
 		case e.Scope == scopeManaged && e.Command != "":
@@ -190,7 +194,9 @@ func (m *opencodeMerge) completeEntries(found *Found) {
 			spelt = append(spelt, e.ID)
 		}
 	}
-	found.warnOf("servers set by an administrator are not governed", managed)
+	if len(managed) > 0 {
+		found.warn("servers set by an administrator are not governed: %s", strings.Join(managed, ", "))
+	}
 	if len(spelt) > 0 {
 		found.unreached = fmt.Sprintf("the variable %s defines servers (%s)", scopeContent, strings.Join(spelt, ", "))
 	}
@@ -205,17 +211,17 @@ func readArrayEntry(n edit.Node) *Entry {
 	words := texts(command)
 	switch {
 	case n.Kind() != edit.Object:
-		e.Ungoverned = "not a server: not an object"
+		e.refuse("not an object")
 	case n.Member("type").Text() == "remote":
-		e.Ungoverned = "a remote server"
+		e.leaveAddress("")
 	case !command.Exists() && n.Member("url").Exists():
-		e.Ungoverned = "a remote server"
+		e.leaveAddress("")
 	case !command.Exists():
 		return nil
 	case len(words) == 0 || words[0] == "" || len(words) != len(command.Items()):
-		e.Ungoverned = "not a server: command is not a list of strings"
+		e.refuse("command is not a list of strings")
 	case env.Exists() && env.Kind() != edit.Object && env.Kind() != edit.Null:
-		e.Ungoverned = "not a server: environment is not an object"
+		e.refuse("environment is not an object")
 	default:
 		e.Command, e.Args = words[0], words[1:]
 	}

@@ -46,6 +46,8 @@ type Plan struct {
 
 	swept     []string // messages for the person about what killed writers left
 	unreached string   // servers that no rewrite governs; empty if there are none
+	adopting  []*Entry // entries of the file that Adopt is about to write
+	left      []string // likewise, of other kinds: see Found
 }
 
 // NewPlan finds and parses the files of an agent. It returns an error if they can't be wrapped:
@@ -97,7 +99,7 @@ func (p *Plan) read() error {
 	if len(found.Sources) == 0 && !p.env.Tools {
 		return fmt.Errorf("no configuration of %s was found; searched %s", p.agent.Name(), strings.Join(p.agent.Files(p.env), ", "))
 	}
-	p.warnings, p.files, p.unreached = slices.Concat(p.swept, found.Warnings), nil, found.unreached
+	p.warnings, p.files, p.unreached, p.left = slices.Concat(p.swept, found.Warnings), nil, found.unreached, found.left
 	for _, s := range found.Sources {
 		p.add(s)
 	}
@@ -240,6 +242,32 @@ func (p *Plan) Entries() []*Entry {
 		out = append(out, s.Entries...)
 	}
 	return out
+}
+
+// Left is a server that the agent may start and that stays ungoverned.
+type Left struct {
+	ID   string // the agent's name of it; empty if only Why is known
+	Path string // of the file, as the agent knows it; likewise
+	Why  string
+}
+
+// Left returns the servers that the agent may start, now or once the person approves them, and that
+// stay ungoverned.
+func (p *Plan) Left() []Left {
+	var left []Left
+	if p.env.NoServers {
+		left = append(left, Left{Why: "only the agent's own tools are to be governed"})
+	}
+	for e := range each(p.found) {
+		starts := e.Off == Starts || e.Off == Pending
+		if e.Ungoverned != "" && e.Ungoverned != inVariable && starts && !e.inert && !e.offers { // a variable is refused, or set anew
+			left = append(left, Left{e.ID, e.File, e.Ungoverned})
+		}
+	}
+	for _, why := range p.left {
+		left = append(left, Left{Why: why})
+	}
+	return left
 }
 
 // Prepare makes the new text of each file, with line inserted, and verifies that the rewrite
@@ -444,8 +472,12 @@ func (p *Plan) prepare(f *planned) error {
 		Original: digest(f.base.data), Written: digest(text), Line: p.line, Entries: before,
 		Notes: p.notes(), Beside: f.beside, Superseded: p.superseded(f),
 	}
-	if hooksOf(before) == nil && f.j.Made == "" {
-		f.j.Version--
+	switch remote := slices.ContainsFunc(before, func(w originalEntry) bool { return w.Whole != "" }); {
+	case remote:
+	case hooksOf(before) != nil || f.j.Made != "":
+		f.j.Version = hooksVersion
+	default:
+		f.j.Version = hooksVersion - 1
 	}
 	return nil
 }
@@ -543,7 +575,7 @@ func outrunBy(tries int) error { return fmt.Errorf("%w, %d times in a row", errC
 func (p *Plan) checkUnchanged(shown []*Source) error {
 	for e := range each(p.found) {
 		was := sameEntry(shown, e)
-		if e.fixed != "" && (was == nil || was.fixed == "") || e.Ungoverned == "" && (was == nil || was.Ungoverned != "" || was.Command != e.Command || !slices.Equal(was.Args, e.Args)) {
+		if e.fixed != "" && (was == nil || was.fixed == "") || e.Ungoverned == "" && (was == nil || was.Ungoverned != "" || was.Command != e.Command || !slices.Equal(was.Args, e.Args) || !reflect.DeepEqual(was.Remote, e.Remote)) {
 			return fmt.Errorf("%w: server %s in %s has changed since it was shown; nothing was rewritten; try again", errChanged, e.ID, e.File)
 		}
 	}
@@ -602,6 +634,12 @@ func (p *Plan) rebase(f *planned, now *file) ([]byte, error) {
 	for i, e := range f.governed() {
 		now, w := e.was(doc), f.before[i]
 		n := w.Form.of(doc.At(w.Path))
+		if w.Whole != "" {
+			if lifted, at, err := w.lift(f.syntax()); err != nil || !edit.Equal(lifted.At(at), n.Node) {
+				return nil, fmt.Errorf("%w: server %s was changed; try again", errChanged, w.ID)
+			}
+			continue
+		}
 		if !same(n.command(), w.Command, f.syntax()) || !same(n.args(), w.Args, f.syntax()) || now.Env != w.Env || !slices.Equal(now.Limits, w.Limits) {
 			return nil, fmt.Errorf("%w: server %s was changed; try again", errChanged, w.ID)
 		}

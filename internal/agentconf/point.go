@@ -24,6 +24,8 @@ type Governing interface {
 	Warnings() []string
 	Paths() []string
 	Entries() []*Entry
+	Left() []Left
+	Remotes() []Remote
 	Shipped() []ProjectServer
 	Lock(session string) error
 	Backup() error
@@ -114,6 +116,8 @@ func (p *Plan) Point(parent string) (way *Pointing, why string, err error) {
 		why = "--config-path names a file"
 	case name != p.agent.Name():
 		why = "the command may not pass it on to the agent"
+	case kindOf(p.agent.Name()).merges.servers != nil && len(p.Remotes()) > 0:
+		why = "it merges settings, and would still see the address of " + p.Remotes()[0].Server
 	default:
 		why = to.unfaithful(p.env, found)
 	}

@@ -20,6 +20,7 @@ type layout struct {
 	newline, indent        string
 	comments, compact      bool
 	mark, end, beforeColon string
+	remotes                bool // some servers are behind an address
 }
 
 func drawLayout(t *rapid.T, comments bool) *layout {
@@ -78,7 +79,31 @@ var (
 	values = []string{`"npx"`, `"-y"`, `"${HOME}/docs"`, `"${A:-b}"`, `"--"`, `"für \"mich\""`, `"\\\u0000\/"`, `"😀"`, `""`, `"--server-id"`, `"\ud83d"`}
 )
 
+// remote draws a server behind an address.
+func (l *layout) remote(depth int) string {
+	parts := []string{l.member(`"url"`, rapid.SampledFrom([]string{`"https://x.test/a?b=c"`, `"http:\/\/ü.test"`}).Draw(l.t, "url"))}
+	if rapid.Bool().Draw(l.t, "type") {
+		parts = append(parts, l.member(`"type"`, `"ht\u0074p"`))
+	}
+	if rapid.Bool().Draw(l.t, "headers") {
+		var headers []string
+		for i := range rapid.IntRange(0, 2).Draw(l.t, "how many") {
+			headers = append(headers, l.member(fmt.Sprintf(`"H%d"`, i), rapid.SampledFrom(values).Draw(l.t, "header")))
+		}
+		parts = append(parts, l.member(`"headers"`, l.list("{", "}", depth+1, headers)))
+	}
+	for _, more := range []string{`"timeout"`, `"env"`, `"oauth"`, `"args"`, `"tools"`} {
+		if rapid.Bool().Draw(l.t, more) {
+			parts = append(parts, l.member(more, map[string]string{`"timeout"`: "6.0E4", `"env"`: l.list("{", "}", depth+1, []string{l.member(`"K"`, `"v"`)}), `"oauth"`: "{}", `"args"`: "null", `"tools"`: "[ 1.0 ]"}[more]))
+		}
+	}
+	return l.list("{", "}", depth, rapid.Permutation(parts).Draw(l.t, "order"))
+}
+
 func (l *layout) server(depth int) string {
+	if l.remotes && rapid.Bool().Draw(l.t, "remote") {
+		return l.remote(depth)
+	}
 	pick := rapid.SampledFrom(values)
 	command := rapid.SampledFrom([]string{`"npx"`, `"/opt/Ünï/x y"`, `"./t"`, `"n\u0070x"`, `"tgshim"`}).Draw(l.t, "command")
 	parts := []string{l.member(`"command"`, command)}

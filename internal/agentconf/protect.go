@@ -137,7 +137,7 @@ func (p *Plan) keepAltered() error {
 // files.
 func (p *Plan) renewed(l *Protection) *Protection {
 	next := *l
-	next.Journal = nil
+	next.Journal, next.Remotes = nil, p.Remotes()
 	for _, j := range l.Journal {
 		if !slices.ContainsFunc(p.files, func(f *planned) bool { return f.file.path == j.Target }) {
 			next.Journal = append(next.Journal, j)
@@ -215,10 +215,13 @@ type Protection struct {
 	Agent   string         `json:"agent"`
 	Where   Where          `json:"where"`
 	Line    Line           `json:"line"`
-	Repair  bool           `json:"repair"`          // the person agreed that lost lines are restored
-	Tools   bool           `json:"tools,omitempty"` // the agent's own tools are governed, by entries for hooks
-	Alone   bool           `json:"alone,omitempty"` // only these
-	Journal []*fileJournal `json:"files"`           // one for each file that is rewritten
+	Repair  bool           `json:"repair"`            // the person agreed that lost lines are restored
+	Tools   bool           `json:"tools,omitempty"`   // the agent's own tools are governed, by entries for hooks
+	Alone   bool           `json:"alone,omitempty"`   // only these
+	Remotes []Remote       `json:"remotes,omitempty"` // governed servers behind an address
+	Journal []*fileJournal `json:"files"`             // one for each file that is rewritten
+
+	remotes bool // see Env
 }
 
 // Where determines which files an agent reads, so that the daemon, whose environment differs,
@@ -248,7 +251,8 @@ func NewProtection(id string, agent Agent, env Env, line Line) *Protection {
 	line.Session = id
 	return &Protection{
 		Version: protectionVersion, ID: id, Agent: agent.Name(), Line: line, Tools: env.Tools, Alone: env.NoServers,
-		Where: Where{Home: env.Home, Config: env.Config, Vars: vars, Notes: env.Notes, Own: env.OwnOnly},
+		remotes: env.remotes,
+		Where:   Where{Home: env.Home, Config: env.Config, Vars: vars, Notes: env.Notes, Own: env.OwnOnly},
 	}
 }
 
@@ -294,7 +298,7 @@ func (p *Protection) wrote(shim string) bool {
 func (p *Protection) Env(lookup func(string) (string, bool)) Env {
 	return Env{
 		Home: p.Where.Home, Cwd: anyCwd, Config: p.Where.Config, Protections: []*Protection{p}, Renew: p.ID, Socket: p.Line.Socket, Notes: p.Where.Notes, OwnOnly: p.Where.Own,
-		Tools: p.Tools, NoServers: p.Alone,
+		Tools: p.Tools, NoServers: p.Alone, remotes: p.remotes,
 		LookupEnv: func(name string) (string, bool) {
 			if value, set := p.Where.Vars[name]; set {
 				return value, true
@@ -442,6 +446,7 @@ type folderLister interface {
 type ourLine struct {
 	shim    string // path of tg-shim as written
 	session string
+	remote  bool // the server is behind an address
 	renewed bool // it belongs to the protection that is renewed
 }
 
@@ -453,7 +458,11 @@ func (e *Entry) unwrapCommand(n server) {
 	if words == 0 || filepath.Base(n.program().Text()) != shimName {
 		return
 	}
-	e.ours = &ourLine{shim: n.program().Text(), session: n.env().Member(envSession).Text()}
+	e.ours = &ourLine{shim: n.program().Text(), session: n.env().Member(envSession).Text(), remote: isRemoteLine(items)}
+	if e.ours.remote {
+		e.Command, e.Args = "", nil
+		return
+	}
 	e.Command, e.Args = items[words-1].Text(), nil
 	for _, arg := range items[words:] {
 		e.Args = append(e.Args, arg.Text())
@@ -482,6 +491,7 @@ func lookWith(agent Agent, env Env) (*Found, error) {
 			e.Ungoverned, e.offers = offersTools, true
 		}
 	}
+	found.describeRemotes(agent, env)
 	return found, nil
 }
 
@@ -566,13 +576,30 @@ func (p *Plan) classifyOurLines() error {
 		base := *f.file
 		base.data = out.text
 		f.base, f.doc, f.cleaned, f.altered = &base, doc, true, out.altered
+		f.describeRenewed(p.agent)
 	}
 	return nil
+}
+
+// describeRenewed describes the servers behind an address whose lines are renewed.
+func (f *planned) describeRenewed(agent Agent) {
+	for _, e := range f.entries {
+		if e.ours != nil && e.ours.renewed && e.ours.remote {
+			e.describe(f.doc.At(e.Path), agent)
+			if e.stays != "" {
+				e.leaveAddress("")
+				e.Ungoverned, e.Remote = e.Ungoverned+", left as it is: "+e.stays, nil
+			}
+		}
+	}
 }
 
 // removeRenewedLines removes the lines that are renewed from doc.
 func (p *Plan) removeRenewedLines(f *planned, doc *edit.Document) (*edit.Document, removal, error) {
 	out, err := removeLines(doc, p.wasIn(f), p.env.Renew, p.shim)
+	if err == nil && len(out.stuck) > 0 {
+		err = fmt.Errorf("the address of %s is not known any more; write its entry again", strings.Join(out.stuck, ", "))
+	}
 	if err == nil {
 		doc, err = f.syntax().Read(out.text)
 	}

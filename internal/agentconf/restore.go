@@ -325,6 +325,7 @@ type removal struct {
 	notes   []string // what a person should know
 	altered bool     // something that somebody wrote was replaced
 	foreign bool     // lines of other sessions remain
+	stuck   []string // servers behind an address whose lines stay, because their address is not known
 	nothing bool     // nothing of anybody is left, and the file was made for our hooks
 }
 
@@ -347,7 +348,11 @@ func removeLines(doc *edit.Document, before []originalEntry, session, shim strin
 		return t.out, err
 	}
 	for _, w := range before {
-		if !w.Hooks {
+		switch {
+		case w.Hooks:
+		case w.Whole != "":
+			t.exchanged(w)
+		default:
 			t.entry(w)
 		}
 	}
@@ -398,7 +403,7 @@ func (t *lineRemover) starts(n server) bool {
 // nil, it has the original entry. unwrap returns false if there is no such line.
 func (t *lineRemover) unwrap(n server, path []string, w *originalEntry) bool {
 	words, _ := shimWords(n.behind())
-	if !t.starts(n) || words == 0 {
+	if !t.starts(n) || words == 0 || isRemoteLine(n.behind()) {
 		return false
 	}
 	c := &changes{entry: n.Node, path: path}
@@ -483,12 +488,17 @@ func (t *lineRemover) removeCopy(n edit.Node, path []string) bool {
 		return false
 	}
 	var origin *originalEntry
+	remote := isRemoteLine(s.behind())
 	for i := range t.before {
-		if t.before[i].ID == id {
+		if t.before[i].ID == id && (t.before[i].Whole != "") == remote {
 			origin = &t.before[i]
 		}
 	}
-	if !t.unwrap(s, path, origin) {
+	if remote && t.starts(s) {
+		if !t.exchangeCopy(s, path, id, origin) {
+			return true
+		}
+	} else if !t.unwrap(s, path, origin) {
 		return false
 	}
 	if t.session != "" {

@@ -354,7 +354,7 @@ func TestRestoreReplacedLink(t *testing.T) {
 func TestRestoreRefusesJournals(t *testing.T) {
 	for text, want := range map[string]string{
 		"{":                     "read journal",
-		`{"v":99}`:              "unsupported version 99; this program supports versions up to 3",
+		`{"v":99}`:              "unsupported version 99; this program supports versions up to 4",
 		`{"v":1,"target":"/x"}`: "file, lock or session is missing",
 	} {
 		_, err := Restore([]byte(text), nil)

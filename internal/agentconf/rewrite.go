@@ -16,6 +16,14 @@ func rewrite(doc *edit.Document, entries []*Entry, hooks *agenthook.Contract, li
 	var before []originalEntry
 	for _, e := range entries {
 		w := e.was(doc)
+		if e.Remote != nil {
+			op, err := e.exchange(line.of(e), w, doc)
+			if err != nil {
+				return nil, nil, fmt.Errorf("server %s: %w", e.ID, err)
+			}
+			ops, before = append(ops, op), append(before, w)
+			continue
+		}
 		ops = append(ops, e.insert(line.of(e), w, doc)...)
 		before = append(before, w)
 	}

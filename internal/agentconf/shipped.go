@@ -20,6 +20,7 @@ type ProjectServer struct {
 	Command []string          // program and arguments, expanded as by the agent
 	Sets    map[string]string // variables that the file sets for it, likewise
 	Later   string            // reference in Command that only the agent can resolve; empty if there is none
+	Remote  *Remote           // if it is behind an address, and Command is empty
 }
 
 // Shipped returns the governed servers that files of a project name and that the agent would
@@ -28,11 +29,11 @@ func (p *Plan) Shipped() []ProjectServer {
 	var out []ProjectServer
 	for _, f := range p.files {
 		for _, e := range f.entries {
-			if e.From == "" || e.Command == "" || e.Ungoverned != "" || e.Off != Starts && e.Off != Pending {
+			if e.From == "" || e.Command == "" && e.Remote == nil || e.Ungoverned != "" || e.Off != Starts && e.Off != Pending {
 				continue
 			}
-			one := ProjectServer{ID: e.ID, From: e.From, Cwd: p.cwdOf(e), Sets: map[string]string{}}
-			for _, word := range append([]string{e.Command}, e.Args...) {
+			one := ProjectServer{ID: e.ID, From: e.From, Cwd: p.cwdOf(e), Sets: map[string]string{}, Remote: e.Remote}
+			for _, word := range e.launch() {
 				one.Command = append(one.Command, strings.ToValidUTF8(e.vars.word(word, p.env), "\ufffd"))
 			}
 			for name, value := range e.sets {
@@ -43,6 +44,14 @@ func (p *Plan) Shipped() []ProjectServer {
 		}
 	}
 	return out
+}
+
+// launch returns the program and its arguments, or nil if there is none.
+func (e *Entry) launch() []string {
+	if e.Command == "" {
+		return nil
+	}
+	return append([]string{e.Command}, e.Args...)
 }
 
 // cwdOf returns where the agent will start a server of a project: where the entry says,
@@ -136,7 +145,7 @@ func repository(dir string) (string, bool) {
 
 // of returns l for one entry.
 func (l Line) of(e *Entry) Line {
-	l.From, l.Sets = e.From, slices.Sorted(maps.Keys(e.sets))
+	l.From, l.Sets, l.Remote = e.From, slices.Sorted(maps.Keys(e.sets)), e.Remote != nil
 	return l
 }
 

@@ -25,8 +25,8 @@ func TestShipped(t *testing.T) {
 		"web":{"type":"http","url":"https://example.test"}}}`)
 	p := w.prepared()
 	want := []ProjectServer{
-		{"files", w.project(), w.cwd, []string{"/opt/tools/files", "-v", "/"}, map[string]string{"TOKEN": "s3cr3t", "MODE": "/opt/tools"}, ""},
-		{"both", w.project(), w.cwd, []string{"z"}, map[string]string{}, ""}, // not approved yet
+		{"files", w.project(), w.cwd, []string{"/opt/tools/files", "-v", "/"}, map[string]string{"TOKEN": "s3cr3t", "MODE": "/opt/tools"}, "", nil},
+		{"both", w.project(), w.cwd, []string{"z"}, map[string]string{}, "", nil}, // not approved yet
 	}
 	if diff := cmp.Diff(want, p.Shipped()); diff != "" {
 		t.Errorf("shipped (-want +got):\n%s", diff)
@@ -149,8 +149,8 @@ func TestShippedByAnEditor(t *testing.T) {
 	}
 	from := filepath.Join(w.cwd, ".vscode", "mcp.json")
 	want := []ProjectServer{
-		{"home", from, w.cwd, []string{w.home + "/bin/x", w.home + "/y", "a~/z", "~u"}, map[string]string{}, ""},
-		{"input", from, w.cwd, []string{"x", "--token=${input:token}"}, map[string]string{}, "${input:token}"},
+		{"home", from, w.cwd, []string{w.home + "/bin/x", w.home + "/y", "a~/z", "~u"}, map[string]string{}, "", nil},
+		{"input", from, w.cwd, []string{"x", "--token=${input:token}"}, map[string]string{}, "${input:token}", nil},
 	}
 	if diff := cmp.Diff(want, p.Shipped()); diff != "" {
 		t.Errorf("shipped (-want +got):\n%s", diff)

@@ -115,10 +115,16 @@ func entriesOf(doc *edit.Document, backup *file) []originalEntry {
 		now := formed(doc.At(path))
 		then := now.form.of(old.At(path))
 		words, id := shimWords(now.behind())
-		if !slices.EqualFunc(now.launch()[words:], then.launch(), edit.Equal) {
+		e := &Entry{ID: id, Path: path, form: now.form}
+		switch {
+		case isRemoteLine(now.behind()):
+			if _, err := then.Extent(); err != nil || !slices.ContainsFunc(addressMembers, func(name string) bool { return then.Member(name).Exists() }) {
+				continue
+			}
+			e.Remote = &Remote{}
+		case !slices.EqualFunc(now.launch()[words:], then.launch(), edit.Equal):
 			continue
 		}
-		e := &Entry{ID: id, Path: path, form: now.form}
 		w := e.was(old)
 		w.Limits = raisedSince(now.Node, then.Node)
 		before = append(before, w)

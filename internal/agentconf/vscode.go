@@ -128,7 +128,7 @@ func (v vscode) Find(env Env) (*Found, error) {
 	}
 	in := invoked(env)
 	if in.elsewhere {
-		found.warn(elsewhereWarning)
+		found.leave(elsewhereWarning)
 	}
 	workspace := v.workspace(env, in)
 	opened := found.addVSCode(env, workspace...)
@@ -237,7 +237,7 @@ func (f *Found) applyVSCodeSettings(files []vscodeFile, order []*Entry) {
 		on = on || agent.IsTrue()
 	}
 	if on {
-		f.warn("servers that the editor reads from files of other agents (%s) are not governed", discovery)
+		f.leave("servers that the editor reads from files of other agents (%s) are not governed", discovery)
 	}
 }
 
@@ -251,7 +251,7 @@ func (f *Found) warnOfContainer(dir string) {
 		for _, path := range paths {
 			root, _ := readSettings(path, lenient) // an invalid file is left to the program that makes the container
 			for name := range root.Member("customizations").Member("vscode").Member("mcp").Member("servers").Members() {
-				f.warn("server %s of %s is started in the container and is not governed", name.Text(), path)
+				f.leave("server %s of %s is started in the container and is not governed", name.Text(), path)
 			}
 		}
 	}

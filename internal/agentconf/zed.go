@@ -48,7 +48,7 @@ func (zed) folders(env Env) (settings, data string) {
 func (z zed) Find(env Env) (*Found, error) {
 	found := &Found{}
 	if invoked(env).elsewhere {
-		found.warn(elsewhereWarning)
+		found.leave(elsewhereWarning)
 	}
 	var order, user []*Entry // order: strongest first
 	for i, path := range z.Files(env) {
@@ -62,7 +62,7 @@ func (z zed) Find(env Env) (*Found, error) {
 	}
 	shadow(append(order, user...))
 	if env.Config == "" {
-		found.warnOf("servers of Zed extensions are not governed", z.extensionServers(env))
+		found.leaveOf("servers of Zed extensions are not governed", z.extensionServers(env))
 	}
 	return found.result()
 }
@@ -118,7 +118,7 @@ func (zed) add(s *Source, scope string, path []string) []*Entry {
 		case command.Kind() == edit.Object: // has everything that other entries have at the top level
 			e.useMember(zedForm, "command", command)
 		case (command.Kind() == edit.Absent || command.Kind() == edit.Null) && !n.Member("url").Exists() && n.Kind() == edit.Object:
-			e.Ungoverned = "started by a Zed extension"
+			e.Ungoverned, e.inert = "started by a Zed extension", false
 		}
 		if n.Member("enabled").IsFalse() {
 			e.Off = Disabled

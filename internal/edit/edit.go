@@ -13,6 +13,7 @@ package edit
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -37,6 +38,12 @@ type Syntax interface {
 	List(values []string) string
 	// Table returns the text of an object. No name may occur twice.
 	Table(members []Member) string
+	// Extent returns the range of the text that holds the object n, complete with its layout, and
+	// nothing of any other value. It is an error if there is no such range.
+	Extent(n Node) (Span, error)
+	// Lift parses text, the extent of the object at path in some file, as a file of its own. It
+	// also returns the path of the object in it.
+	Lift(text string, path []string) (*Document, []string, error)
 	// Splices returns the changes to the text of n that op needs. Offsets are those of the
 	// file.
 	Splices(n Node, op Op) ([]Splice, error)
@@ -213,7 +220,7 @@ func display(path []string) string {
 type Op struct {
 	Path    []string
 	Do      Verb
-	Text    string   // Replace: the new value
+	Text    string   // Replace: the new value; Paste: the new extent
 	Items   []string // Insert: the new items
 	Members []Member // Enter: the new members
 	Names   []string // Remove: names of members
@@ -232,6 +239,7 @@ const (
 	Shorten             // DropItems
 	Remove              // DropMembers
 	Cut                 // CutItems
+	Paste               // Put
 )
 
 // Member is a member to be added to an object. Value is a text in the syntax of the document.
@@ -241,6 +249,10 @@ type Member struct {
 
 // Set replaces the value at path by value, a text.
 func Set(path []string, value string) Op { return Op{Path: path, Do: Replace, Text: value} }
+
+// Put replaces the extent of the object at path by text, the extent of such an object. Unlike Set,
+// it keeps the layout of text. It fails if one of the two is between braces and the other is not.
+func Put(path []string, text string) Op { return Op{Path: path, Do: Paste, Text: text} }
 
 // Prepend inserts items, each the text of a value, before the first item of the array at path.
 func Prepend(path []string, items ...string) Op { return Op{Path: path, Do: Insert, Items: items} }
@@ -263,7 +275,7 @@ func DropMembers(path []string, names ...string) Op {
 
 // fits returns an error if the operation can't be applied to n in any syntax.
 func (op Op) fits(n Node) error {
-	if op.Do == Replace {
+	if op.Do == Replace || op.Do == Paste {
 		return nil
 	}
 	array := op.Do == Insert || op.Do == Shorten || op.Do == Cut
@@ -293,6 +305,31 @@ func (op Op) fits(n Node) error {
 		}
 	}
 	return nil
+}
+
+// Extent returns the text of the object n, complete with its layout: see [Syntax].
+func (n Node) Extent() (string, error) {
+	if n.Kind() != Object {
+		return "", errors.New("it is not an object")
+	}
+	s, err := n.d.syntax.Extent(n)
+	if err != nil {
+		return "", err
+	}
+	return string(n.d.src[s.Start:s.End]), nil
+}
+
+// Paste returns the change for the operation [Put]. braced reports whether a text is between braces.
+func (op Op) Paste(n Node, braced func(text string) bool) ([]Splice, error) {
+	now, err := n.Extent()
+	if err != nil {
+		return nil, err
+	}
+	if braced(now) != braced(op.Text) {
+		return nil, errors.New("its layout is of another kind")
+	}
+	s, err := n.d.syntax.Extent(n)
+	return []Splice{{s.Start, s.End, op.Text}}, err
 }
 
 // Drops reports whether the operation removes item or member i of n.

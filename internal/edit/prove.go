@@ -2,6 +2,7 @@ package edit
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -128,6 +129,12 @@ func (v *Value) apply(path []string, op Op, syntax Syntax) (*Value, error) {
 	switch op.Do {
 	case Replace:
 		return valueOf(op.Text, syntax)
+	case Paste:
+		d, at, err := syntax.Lift(op.Text, op.Path)
+		if err == nil && !d.At(at).Exists() {
+			err = errors.New("the new text has no value there")
+		}
+		return d.At(at).v, err
 	case Shorten:
 		changed.Kids = v.Kids[op.Count:]
 		return changed, nil

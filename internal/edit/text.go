@@ -53,6 +53,19 @@ func HashComment(text []byte, i int) int {
 	return len(text)
 }
 
+// IsBraced reports whether text is one object between braces.
+func IsBraced(s Syntax, text string) bool {
+	n, err := s.Value(text)
+	return err == nil && n.Kind() == Object
+}
+
+// LiftBraced is [Syntax.Lift] for an object between braces. joint is the text between a name and its
+// value.
+func LiftBraced(s Syntax, joint, text string) (*Document, []string, error) {
+	d, err := s.Read([]byte("v" + joint + text))
+	return d, []string{"v"}, err
+}
+
 // LoneValue parses text as the value of the only member of a file. joint is the text between a
 // name and its value in the syntax. It is an error if text is more than one value.
 func LoneValue(s Syntax, joint, text string) (Node, error) {

@@ -193,6 +193,18 @@ func (g *Guard) Of(id, server string) (agent string, ok bool) {
 	return k.Protection.Agent, true
 }
 
+// Remote returns the description of a server behind an address that a protection governs.
+func (g *Guard) Remote(id, server string) (agentconf.Remote, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if k := g.kept[id]; k != nil {
+		if i := slices.IndexFunc(k.Protection.Remotes, func(r agentconf.Remote) bool { return r.Server == server }); i >= 0 {
+			return k.Protection.Remotes[i], true
+		}
+	}
+	return agentconf.Remote{}, false
+}
+
 // Variable returns a variable of the agent's environment as a protection has it; empty if it has
 // none.
 func (g *Guard) Variable(id, name string) string {

@@ -356,3 +356,29 @@ func TestFiles(t *testing.T) {
 	w.protect(g, true)
 	are("protected again", true)
 }
+
+// A server behind an address is handed out under the id of its protection, also by the next daemon.
+func TestRemote(t *testing.T) {
+	w := newWorld(t)
+	g := w.guard()
+	plan, is := w.plan(true)
+	_, err := plan.Protect(is, func(p *agentconf.Protection) error {
+		p.Remotes = []agentconf.Remote{{Server: "r", Address: "https://r.test"}}
+		return w.keep(g)(p)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if r, ok := g.Remote(anID, "r"); !ok || r.Address != "https://r.test" {
+			t.Errorf("%+v, %v", r, ok)
+		}
+		for _, other := range [][2]string{{anID, "a"}, {"another", "r"}} {
+			if r, ok := g.Remote(other[0], other[1]); ok {
+				t.Errorf("%v: %+v", other, r)
+			}
+		}
+		g.Close()
+		g = w.guard()
+	}
+}

@@ -38,6 +38,7 @@ func TestWhatAnAgreementCovers(t *testing.T) {
 		{"the command", func(s *Start) { s.Command = []string{"node", "--x", "s.js"} }, false},
 		{"where an argument ends", func(s *Start) { s.Command = []string{"nodes", ".js"} }, false},
 		{"what is set", func(s *Start) { s.Sets = nil }, false},
+		{"an address", func(s *Start) { s.Remote = &Remote{Host: "x.test", Terms: "t"} }, false},
 		{"a loader", func(s *Start) { s.Loaders = []Loader{{"NODE_OPTIONS", "w"}} }, false},
 	} {
 		agreed, now := fresh(), fresh()

@@ -69,7 +69,7 @@ func (b *Registry) surplus(k *Kept) []store.StartKey {
 // in the same file. Nobody needs to accept what is not there any more.
 func (k *Kept) replacedBy(now *Kept) bool {
 	return k.Accepted.IsZero() && k.Project == now.Project && k.Server == now.Server && k.From == now.From &&
-		slices.Equal(k.Command, now.Command)
+		slices.Equal(k.Command, now.Command) && (k.Remote == nil) == (now.Remote == nil)
 }
 
 // oldest returns n starts of all: waiting ones first, then by age.

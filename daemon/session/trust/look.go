@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
@@ -38,6 +39,18 @@ func (b *Registry) look(l Launch) (Start, bool) {
 		Server: l.Server, Project: text(v.root), From: l.From, Command: l.Command,
 		Sets: slices.Compact(slices.Sorted(slices.Values(l.Sets))),
 	}
+	if r := l.Remote; r != nil {
+		v.start.Remote = remoteOf(r)
+		if l.From == "" {
+			return v.start, false // the user's own file names it
+		}
+	}
+	if l.Program == "" && l.Remote != nil {
+		if len(l.Command) > 0 {
+			v.gap("the program of its command for headers was not found")
+		}
+		return v.start, true
+	}
 	if l.Program == "" {
 		// Nothing can be started: the shim does not start a program that was not found.
 		return v.start, false
@@ -51,6 +64,18 @@ func (b *Registry) look(l Launch) (Start, bool) {
 		v.digest(&v.start.Files[i])
 	}
 	return v.start, true
+}
+
+// remoteOf returns what a person sees of a server behind an address.
+func remoteOf(r *agentconf.Remote) *Remote {
+	shown := &Remote{Host: text(r.Host()), Terms: r.Terms()}
+	for _, h := range r.Headers {
+		shown.Headers = append(shown.Headers, text(h.Name))
+	}
+	for _, name := range r.Variables() {
+		shown.Variables = append(shown.Variables, text(name))
+	}
+	return shown
 }
 
 // program examines one program of a command line, and what that program runs.

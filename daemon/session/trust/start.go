@@ -4,7 +4,10 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"hash"
+	"reflect"
 	"slices"
+
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 )
 
 // Launch is what is about to be started.
@@ -16,6 +19,10 @@ type Launch struct {
 	Command []string // as given, with the program first
 	Sets    []string // names of the variables that From sets
 	Env     []string // NAME=value; the complete environment
+
+	// Remote describes the server if it is behind an address. Then Command and Program are those of the
+	// command that prints headers for it, or empty.
+	Remote *agentconf.Remote
 }
 
 // Start is what a launch would run: what a person sees and accepts.
@@ -27,10 +34,19 @@ type Start struct {
 	Sets    []string `json:"sets,omitempty"`    // names of variables, sorted
 	Loaders []Loader `json:"loaders,omitempty"` // loaders that are set
 	Files   []File   `json:"files,omitempty"`
+	Remote  *Remote  `json:"remote,omitempty"` // if it is behind an address
 
 	// The fields below are only for the person. They follow from those above.
 	Alarms []string `json:"alarms,omitempty"` // why to look carefully
 	Gaps   []string `json:"gaps,omitempty"`   // what could not be examined
+}
+
+// Remote is what a person sees and accepts of a server behind an address. It has no values.
+type Remote struct {
+	Host      string   `json:"host"`                // perhaps with references to variables
+	Headers   []string `json:"headers,omitempty"`   // names, in the order of the file
+	Variables []string `json:"variables,omitempty"` // names of those that address and headers use, sorted
+	Terms     string   `json:"terms"`               // hex SHA-256 of everything that the file says about it
 }
 
 // Loader is a variable that makes other code run inside a program, or decides which program runs.
@@ -77,6 +93,12 @@ func (s *Start) digest() [32]byte {
 	for _, f := range s.Files {
 		puts(h, []string{string(f.Role), f.Path, f.Digest})
 	}
+	if r := s.Remote; r != nil {
+		put(h, "remote")
+		puts(h, r.Headers)
+		puts(h, r.Variables)
+		puts(h, []string{r.Host, r.Terms})
+	}
 	return [32]byte(h.Sum(nil))
 }
 
@@ -86,7 +108,7 @@ func (s *Start) digest() [32]byte {
 // program at the same path must have the same content.
 func (s *Start) covers(now *Start) bool {
 	if !slices.Equal(s.Command, now.Command) || !slices.Equal(s.Sets, now.Sets) || !slices.Equal(s.Loaders, now.Loaders) ||
-		slices.Contains(s.Sets, "PATH") {
+		slices.Contains(s.Sets, "PATH") || !reflect.DeepEqual(s.Remote, now.Remote) {
 		return false
 	}
 	var shown, files []string

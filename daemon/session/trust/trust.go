@@ -233,11 +233,19 @@ func (b *Registry) named(n Name) (*Kept, error) {
 	return k, nil
 }
 
+// named returns the command, or for a server behind an address its host.
+func (s *Start) named() []string {
+	if s.Remote != nil {
+		return append([]string{s.Remote.Host}, s.Command...)
+	}
+	return s.Command
+}
+
 // record records what happened to a start.
 func (b *Registry) record(ctx context.Context, verdict string, k *Kept, by By) error {
 	err := b.o.Recorder.Record(ctx, &record.Record{
 		Kind: record.KindPin, Verdict: verdict, Server: k.Server, Digest: hex.EncodeToString(k.Digest[:]),
-		Reason: fmt.Sprintf("the start of %q in %s", k.Command, k.Project), Decider: by.Decider, Surface: by.Surface,
+		Reason: fmt.Sprintf("the start of %q in %s", k.named(), k.Project), Decider: by.Decider, Surface: by.Surface,
 	}, nil, nil)
 	if err != nil {
 		return fmt.Errorf("record: %w", err)

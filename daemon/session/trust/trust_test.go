@@ -15,6 +15,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/child"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
@@ -191,7 +192,7 @@ func TestAChangeAsksAgain(t *testing.T) {
 		{"another value of a loader", func(l *Launch) { l.Env[4] = "NODE_OPTIONS=--require ./evil.js" }, "changed"},
 		{"a loader that was not there", func(l *Launch) { l.Env = append(l.Env, "LD_PRELOAD=./evil.so") }, "changed"},
 		{"another program", func(l *Launch) {
-			*l = d.resolved(Launch{l.Server, l.From, l.Cwd, "", append([]string{"other"}, l.Command[1:]...), l.Sets, l.Env})
+			*l = d.resolved(Launch{l.Server, l.From, l.Cwd, "", append([]string{"other"}, l.Command[1:]...), l.Sets, l.Env, nil})
 		}, "changed"},
 		{"another server", func(l *Launch) { l.Server = "clock" }, "new"},
 	} {
@@ -488,5 +489,78 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 	}
 	if n := d.Waiting(); n != waiting+1 {
 		t.Errorf("%d wait, want %d", n, waiting+1)
+	}
+}
+
+// A project's server behind an address is withheld until a person has accepted its host, its headers
+// and its variables, and again if the file says anything else about it. Values are kept nowhere.
+func TestARemoteServer(t *testing.T) {
+	d := newDesk(t)
+	base := func() Launch {
+		return Launch{Server: "notes", From: filepath.Join(d.repo, ".mcp.json"), Cwd: d.repo, Remote: &agentconf.Remote{
+			Server: "notes", Address: "https://user:pa55word@mcp.test/a?key=s3cr3t", Transport: agentconf.HTTP, Syntax: "shell",
+			Headers: []agentconf.Header{{Name: "Authorization", Template: "Bearer ${TOKEN}"}, {Name: "X-Team", Template: "t3am"}},
+		}}
+	}
+	k, err := d.Look(t.Context(), base())
+	if err != nil {
+		t.Fatal(err)
+	}
+	terms := k.Remote.Terms
+	want := &Remote{Host: "mcp.test", Headers: []string{"Authorization", "X-Team"}, Variables: []string{"TOKEN"}, Terms: terms}
+	if diff := cmp.Diff(want, k.Remote); diff != "" || len(terms) != 64 {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := d.ask(base()); got != "new" {
+		t.Fatalf("at first: %s", got)
+	}
+	d.agree(base())
+	d.restart()
+	for _, test := range []struct {
+		name   string
+		change func(*Launch)
+		want   string
+	}{
+		{"the same", func(*Launch) {}, "agreed"},
+		{"another value of a variable", func(l *Launch) { l.Env = []string{"TOKEN=z"} }, "agreed"},
+		{"another host", func(l *Launch) { l.Remote.Address = "https://evil.test/a?key=s3cr3t" }, "changed"},
+		{"another path", func(l *Launch) { l.Remote.Address = "https://user:pa55word@mcp.test/b?key=s3cr3t" }, "changed"},
+		{"another template", func(l *Launch) { l.Remote.Headers[1].Template = "${TOKEN}" }, "changed"},
+		{"another variable", func(l *Launch) { l.Remote.Headers[0].Template = "Bearer ${AWS_SECRET_ACCESS_KEY}" }, "changed"},
+		{"one more header", func(l *Launch) { l.Remote.Headers = append(l.Remote.Headers, agentconf.Header{Name: "B"}) }, "changed"},
+		{"another transport", func(l *Launch) { l.Remote.Transport = agentconf.SSE }, "changed"},
+		{"a command for headers", func(l *Launch) { l.Remote.Helper = []string{"sh", "-c", "x"}; l.Command = l.Remote.Helper }, "changed"},
+		{"a program", func(l *Launch) { *l = d.shipped(filepath.Base(d.bin("node"))) }, "changed"},
+		{"of the user's own file", func(l *Launch) { l.From = "" }, "own"},
+	} {
+		l := base()
+		test.change(&l)
+		if got := d.ask(l); got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+	}
+	for _, path := range []string{d.path, d.path + "-wal"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		for _, secret := range []string{"pa55word", "s3cr3t", "t3am"} {
+			if strings.Contains(string(text), secret) {
+				t.Errorf("%s is in %s", secret, path)
+			}
+		}
+	}
+}
+
+// The command that prints headers is examined like a server's.
+func TestAHelperOfARemoteServer(t *testing.T) {
+	d := newDesk(t)
+	d.bin("sh")
+	helper := []string{"sh", "-c", "./get-headers"}
+	l := d.shipped(helper...)
+	l.Remote = &agentconf.Remote{Server: "notes", Address: "https://mcp.test", Helper: helper}
+	k, err := d.Look(t.Context(), l)
+	if err != nil || k.Remote == nil || len(k.Files) == 0 || len(k.Gaps) == 0 || !slices.Equal(k.Command, helper) {
+		t.Errorf("%+v, %v", k, err)
 	}
 }

@@ -37,6 +37,7 @@ func InsertAndDrop(t Failer, d *edit.Document, may func(n edit.Node, op edit.Op)
 		case edit.Object:
 			if !n.Member("new").Exists() && !n.Member("newer").Exists() {
 				try(n, edit.Add(path, members...), edit.DropMembers(path, "newer", "new"))
+				exchange(t, d, n, path, func(op edit.Op) bool { return may == nil || may(n, op) })
 			}
 			for name, value := range n.Members() {
 				each(value, append(path, name.Text()))
@@ -46,6 +47,38 @@ func InsertAndDrop(t Failer, d *edit.Document, may func(n edit.Node, op edit.Op)
 		}
 	}
 	each(d.Root(), nil)
+}
+
+// exchange replaces the object n at path by one with more members, both times as its extent, and
+// undoes that.
+func exchange(t Failer, d *edit.Document, n edit.Node, path []string, may func(edit.Op) bool) {
+	extent, err := n.Extent()
+	if err != nil || len(path) == 0 || !may(edit.Add(path, edit.Member{Name: "new", Value: "1.50"})) {
+		return
+	}
+	lifted, at, err := d.Syntax().Lift(extent, path)
+	if err != nil && may(edit.Put(path, extent)) {
+		t.Fatalf("lift %q of %q: %v", extent, d.Bytes(), err)
+	}
+	if err != nil {
+		return
+	}
+	if !edit.Equal(lifted.At(at), n) {
+		t.Fatalf("lift %q of %q: %v", extent, d.Bytes(), err)
+	}
+	add := edit.Add(at, edit.Member{Name: "new", Value: "1.50"})
+	edited, err := lifted.Edit(add)
+	if err == nil {
+		lifted, err = d.Syntax().Parse(edited)
+	}
+	if err != nil {
+		t.Fatalf("edit %q: %v", extent, err)
+	}
+	more, err := lifted.At(at).Extent()
+	if err != nil {
+		t.Fatalf("the extent in %q: %v", edited, err)
+	}
+	roundTrip(t, d, edit.Put(path, more), edit.Put(path, extent))
 }
 
 func roundTrip(t Failer, d *edit.Document, there, back edit.Op) {

@@ -104,9 +104,20 @@ func (p *parser) value(v *hujson.Value) *edit.Value {
 	return out
 }
 
+// Extent implements [edit.Syntax].
+func (Syntax) Extent(n edit.Node) (edit.Span, error) {
+	return edit.Span{Start: n.Value().Start, End: n.Value().End}, nil
+}
+
+// Lift implements [edit.Syntax].
+func (s Syntax) Lift(text string, _ []string) (*edit.Document, []string, error) {
+	d, err := s.Read([]byte(text))
+	return d, nil, err
+}
+
 // Splices implements [edit.Syntax].
 func (s Syntax) Splices(n edit.Node, op edit.Op) ([]edit.Splice, error) {
-	if op.Do == edit.Replace {
+	if op.Do == edit.Replace || op.Do == edit.Paste {
 		return []edit.Splice{{Start: n.Value().Start, End: n.Value().End, Text: op.Text}}, nil
 	}
 	return edit.NewList(n, ": ", commentEnd).Splices(n, op, Quote), nil

@@ -1,6 +1,7 @@
 package tomledit
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,8 +9,66 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
+// Extent implements [edit.Syntax]. The extent of a table that is written in lines begins with the first
+// statement about it, with its header if it has one, and ends with the last.
+func (s Syntax) Extent(n edit.Node) (edit.Span, error) {
+	v := n.Value()
+	t, isTable := v.Layout.(*table)
+	switch {
+	case v.Start < v.End:
+		return edit.Span{Start: v.Start, End: v.End}, nil
+	case !isTable || t.outer != nil:
+		return edit.Span{}, errors.New("it has no text of its own")
+	}
+	own := map[*statement]bool{}
+	for _, about := range t.about {
+		for _, s := range about {
+			own[s] = true
+		}
+	}
+	if t.header != nil {
+		own[t.header] = true
+	}
+	if len(own) == 0 {
+		return edit.Span{}, errors.New("it has no line")
+	}
+	span := edit.Span{Start: len(n.Document().Bytes())}
+	for s := range own {
+		span.Start, span.End = min(span.Start, s.start), max(span.End, s.end)
+	}
+	root, _ := n.Document().Root().Value().Layout.(*table)
+	for _, about := range root.about {
+		for _, s := range about {
+			if !own[s] && s.start < span.End && s.end > span.Start {
+				return edit.Span{}, errors.New("its lines are not together")
+			}
+		}
+	}
+	return span, nil
+}
+
+// Lift implements [edit.Syntax].
+func (s Syntax) Lift(text string, path []string) (*edit.Document, []string, error) {
+	if edit.IsBraced(s, text) {
+		return edit.LiftBraced(s, separator, text)
+	}
+	d, err := s.Read([]byte(text))
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range path { // dotted keys continue the path of a header, which is not part of the text
+		if d.At(path[i:]).Exists() {
+			return d, path[i:], nil
+		}
+	}
+	return nil, nil, errors.New("it defines something else")
+}
+
 // Splices implements [edit.Syntax].
 func (s Syntax) Splices(n edit.Node, op edit.Op) ([]edit.Splice, error) {
+	if op.Do == edit.Paste {
+		return op.Paste(n, func(text string) bool { return edit.IsBraced(s, text) })
+	}
 	v := n.Value()
 	t, isTable := v.Layout.(*table)
 	switch {

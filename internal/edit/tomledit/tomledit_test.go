@@ -231,6 +231,11 @@ func TestEditRefuses(t *testing.T) {
 // can reports whether an operation is supported: see TestEditRefuses.
 func can(n edit.Node, op edit.Op) bool {
 	v := n.Value()
+	for i := range op.Path {
+		if above := n.Document().At(op.Path[:i]); op.Do == edit.Paste && above.Kind() == edit.Array && above.Raw() == "" {
+			return false // an item of an array of tables has no path of its own
+		}
+	}
 	if n.Kind() != edit.Object {
 		return v.Start < v.End
 	}
@@ -261,4 +266,31 @@ func FuzzEdit(f *testing.F) {
 		}
 		edittest.InsertAndDrop(t, d, can)
 	})
+}
+
+// The extent of a table is all of its lines and no others.
+func TestExtent(t *testing.T) {
+	for _, test := range []struct{ src, want string }{
+		{"a = 1\n[s.x]\n# c\nu = 1 # d\n[s.x.h]\nk = 'v'  # e\n\n[s.y]\nu = 2\n", "[s.x]\n# c\nu = 1 # d\n[s.x.h]\nk = 'v'"},
+		{"[s]\nx.u = 1\nx.h = {}\ny.u = 2\n", "x.u = 1\nx.h = {}"},
+		{"[s]\nx = { u = 1 }\n", "{ u = 1 }"},
+		{"s.x.u = 1\ns.y.u = 2\ns.x.v = 3\n", ""},
+		{"[s.x]\nu = 1\n[s.y]\nu = 2\n[s.x.h]\nk = 1\n", ""},
+		{"s = { x.u = 1 }\n", ""},
+	} {
+		got, err := parse(t, test.src).At([]string{"s", "x"}).Extent()
+		if got != test.want || (err == nil) != (test.want != "") {
+			t.Errorf("%q: %q, %v", test.src, got, err)
+		}
+	}
+}
+
+// A table keeps its kind of layout.
+func TestPutRefuses(t *testing.T) {
+	d := parse(t, "[s.x]\nu = 1\n")
+	for _, text := range []string{"{ u = 2 }", "[s.y]\nu = 2", "[s.x]\nu = 2\n[z]\nv = 3", "[s.x"} {
+		if got, err := d.Edit(edit.Put([]string{"s", "x"}, text)); err == nil {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
 }

@@ -1,15 +1,44 @@
 package yamledit
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
+// Extent implements [edit.Syntax]. The extent of a mapping that is written by indentation is all of its
+// lines. The newline at the end of a block of text is part of its value.
+func (s Syntax) Extent(n edit.Node) (edit.Span, error) {
+	v := n.Value()
+	span := edit.Span{Start: v.Start, End: v.End}
+	layout, ok := v.Layout.(*block)
+	if !ok {
+		return span, nil
+	}
+	span.Start, span.End = n.Document().Lines().Start(layout.starts[0]), n.Document().Lines().End(v.End)
+	if _, alone := n.Document().Lines().Indent(layout.starts[0]); !alone || v.Start != layout.starts[0] {
+		return edit.Span{}, errors.New("it does not begin on a line of its own")
+	}
+	return span, nil
+}
+
+// Lift implements [edit.Syntax].
+func (s Syntax) Lift(text string, _ []string) (*edit.Document, []string, error) {
+	if edit.IsBraced(s, text) {
+		return edit.LiftBraced(s, ": ", text)
+	}
+	d, err := s.Read([]byte(text))
+	return d, nil, err
+}
+
 // Splices implements [edit.Syntax].
 func (s Syntax) Splices(n edit.Node, op edit.Op) ([]edit.Splice, error) {
 	v := n.Value()
 	l := lines{n.Document().Lines(), v, nil}
+	if op.Do == edit.Paste {
+		return op.Paste(n, func(text string) bool { return edit.IsBraced(s, text) })
+	}
 	if op.Do == edit.Replace {
 		return l.replace(op.Text), nil
 	}

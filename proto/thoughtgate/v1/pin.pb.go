@@ -1097,6 +1097,7 @@ type LookRequest struct {
 	Cwd           string                 `protobuf:"bytes,3,opt,name=cwd,proto3" json:"cwd,omitempty"`                                                                             // absolute; its working directory
 	Command       []string               `protobuf:"bytes,4,rep,name=command,proto3" json:"command,omitempty"`                                                                     // program and arguments, with variables expanded
 	Sets          map[string]string      `protobuf:"bytes,5,rep,name=sets,proto3" json:"sets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // variables that the file sets, with variables expanded
+	Remote        *RemoteServer          `protobuf:"bytes,6,opt,name=remote,proto3" json:"remote,omitempty"`                                                                       // if it is behind an address; then command is empty
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1166,6 +1167,13 @@ func (x *LookRequest) GetSets() map[string]string {
 	return nil
 }
 
+func (x *LookRequest) GetRemote() *RemoteServer {
+	if x != nil {
+		return x.Remote
+	}
+	return nil
+}
+
 type LookResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Start         *ServerStart           `protobuf:"bytes,1,opt,name=start,proto3" json:"start,omitempty"` // absent if there is nothing to accept, for example because the program does not exist
@@ -1213,7 +1221,7 @@ func (x *LookResponse) GetStart() *ServerStart {
 // ServerStart is everything that determines what a start of a project server runs.
 type ServerStart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Digest        []byte                 `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"` // SHA-256 over command, sets, loaders and files
+	Digest        []byte                 `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"` // SHA-256 over command, sets, loaders, files and remote
 	Server        string                 `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
 	Project       string                 `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"` // absolute path of the project's folder
 	From          string                 `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`       // the file that configures it; empty if no project does
@@ -1226,6 +1234,7 @@ type ServerStart struct {
 	Noticed       *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=noticed,proto3" json:"noticed,omitempty"`
 	Accepted      *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=accepted,proto3" json:"accepted,omitempty"` // absent: nobody accepted it, and it is withheld
 	Decider       string                 `protobuf:"bytes,13,opt,name=decider,proto3" json:"decider,omitempty"`   // who accepted it
+	Remote        *RemoteStart           `protobuf:"bytes,14,opt,name=remote,proto3" json:"remote,omitempty"`     // absent: it is no server behind an address
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1351,6 +1360,82 @@ func (x *ServerStart) GetDecider() string {
 	return ""
 }
 
+func (x *ServerStart) GetRemote() *RemoteStart {
+	if x != nil {
+		return x.Remote
+	}
+	return nil
+}
+
+// RemoteStart is what a person accepts of a server behind an address. It has no values.
+type RemoteStart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`           // perhaps with references to variables
+	Headers       []string               `protobuf:"bytes,2,rep,name=headers,proto3" json:"headers,omitempty"`     // names, in the order of the file
+	Variables     []string               `protobuf:"bytes,3,rep,name=variables,proto3" json:"variables,omitempty"` // names of those that address and headers use, sorted
+	Terms         string                 `protobuf:"bytes,4,opt,name=terms,proto3" json:"terms,omitempty"`         // hex SHA-256 of all that the file says about it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoteStart) Reset() {
+	*x = RemoteStart{}
+	mi := &file_thoughtgate_v1_pin_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoteStart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoteStart) ProtoMessage() {}
+
+func (x *RemoteStart) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_pin_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoteStart.ProtoReflect.Descriptor instead.
+func (*RemoteStart) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_pin_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *RemoteStart) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *RemoteStart) GetHeaders() []string {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *RemoteStart) GetVariables() []string {
+	if x != nil {
+		return x.Variables
+	}
+	return nil
+}
+
+func (x *RemoteStart) GetTerms() string {
+	if x != nil {
+		return x.Terms
+	}
+	return ""
+}
+
 // StartLoader is a variable that changes which code runs.
 type StartLoader struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1362,7 +1447,7 @@ type StartLoader struct {
 
 func (x *StartLoader) Reset() {
 	*x = StartLoader{}
-	mi := &file_thoughtgate_v1_pin_proto_msgTypes[18]
+	mi := &file_thoughtgate_v1_pin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1459,7 @@ func (x *StartLoader) String() string {
 func (*StartLoader) ProtoMessage() {}
 
 func (x *StartLoader) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_pin_proto_msgTypes[18]
+	mi := &file_thoughtgate_v1_pin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1472,7 @@ func (x *StartLoader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartLoader.ProtoReflect.Descriptor instead.
 func (*StartLoader) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_pin_proto_rawDescGZIP(), []int{18}
+	return file_thoughtgate_v1_pin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StartLoader) GetName() string {
@@ -1415,7 +1500,7 @@ type StartFile struct {
 
 func (x *StartFile) Reset() {
 	*x = StartFile{}
-	mi := &file_thoughtgate_v1_pin_proto_msgTypes[19]
+	mi := &file_thoughtgate_v1_pin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1427,7 +1512,7 @@ func (x *StartFile) String() string {
 func (*StartFile) ProtoMessage() {}
 
 func (x *StartFile) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_pin_proto_msgTypes[19]
+	mi := &file_thoughtgate_v1_pin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1440,7 +1525,7 @@ func (x *StartFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartFile.ProtoReflect.Descriptor instead.
 func (*StartFile) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_pin_proto_rawDescGZIP(), []int{19}
+	return file_thoughtgate_v1_pin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StartFile) GetRole() string {
@@ -1472,7 +1557,7 @@ type ListStartsRequest struct {
 
 func (x *ListStartsRequest) Reset() {
 	*x = ListStartsRequest{}
-	mi := &file_thoughtgate_v1_pin_proto_msgTypes[20]
+	mi := &file_thoughtgate_v1_pin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1484,7 +1569,7 @@ func (x *ListStartsRequest) String() string {
 func (*ListStartsRequest) ProtoMessage() {}
 
 func (x *ListStartsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_pin_proto_msgTypes[20]
+	mi := &file_thoughtgate_v1_pin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1497,7 +1582,7 @@ func (x *ListStartsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStartsRequest.ProtoReflect.Descriptor instead.
 func (*ListStartsRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_pin_proto_rawDescGZIP(), []int{20}
+	return file_thoughtgate_v1_pin_proto_rawDescGZIP(), []int{21}
 }
 
 type ListStartsResponse struct {
@@ -1509,7 +1594,7 @@ type ListStartsResponse struct {
 
 func (x *ListStartsResponse) Reset() {
 	*x = ListStartsResponse{}
-	mi := &file_thoughtgate_v1_pin_proto_msgTypes[21]
+	mi := &file_thoughtgate_v1_pin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1521,7 +1606,7 @@ func (x *ListStartsResponse) String() string {
 func (*ListStartsResponse) ProtoMessage() {}
 
 func (x *ListStartsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_pin_proto_msgTypes[21]
+	mi := &file_thoughtgate_v1_pin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1534,7 +1619,7 @@ func (x *ListStartsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStartsResponse.ProtoReflect.Descriptor instead.
 func (*ListStartsResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_pin_proto_rawDescGZIP(), []int{21}
+	return file_thoughtgate_v1_pin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListStartsResponse) GetStarts() []*ServerStart {
@@ -1556,7 +1641,7 @@ type AcceptStartRequest struct {
 
 func (x *AcceptStartRequest) Reset() {
 	*x = AcceptStartRequest{}
-	mi := &file_thoughtgate_v1_pin_proto_msgTypes[22]
+	mi := &file_thoughtgate_v1_pin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1568,7 +1653,7 @@ func (x *AcceptStartRequest) String() string {
 func (*AcceptStartRequest) ProtoMessage() {}
 
 func (x *AcceptStartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_pin_proto_msgTypes[22]
+	mi := &file_thoughtgate_v1_pin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1581,7 +1666,7 @@ func (x *AcceptStartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptStartRequest.ProtoReflect.Descriptor instead.
 func (*AcceptStartRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_pin_proto_rawDescGZIP(), []int{22}
+	return file_thoughtgate_v1_pin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AcceptStartRequest) GetProject() string {
@@ -1624,7 +1709,7 @@ type ForgetStartRequest struct {
 
 func (x *ForgetStartRequest) Reset() {
 	*x = ForgetStartRequest{}
-	mi := &file_thoughtgate_v1_pin_proto_msgTypes[23]
+	mi := &file_thoughtgate_v1_pin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1636,7 +1721,7 @@ func (x *ForgetStartRequest) String() string {
 func (*ForgetStartRequest) ProtoMessage() {}
 
 func (x *ForgetStartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_pin_proto_msgTypes[23]
+	mi := &file_thoughtgate_v1_pin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1649,7 +1734,7 @@ func (x *ForgetStartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetStartRequest.ProtoReflect.Descriptor instead.
 func (*ForgetStartRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_pin_proto_rawDescGZIP(), []int{23}
+	return file_thoughtgate_v1_pin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ForgetStartRequest) GetProject() string {
@@ -1688,7 +1773,7 @@ type ForgetStartResponse struct {
 
 func (x *ForgetStartResponse) Reset() {
 	*x = ForgetStartResponse{}
-	mi := &file_thoughtgate_v1_pin_proto_msgTypes[24]
+	mi := &file_thoughtgate_v1_pin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1700,7 +1785,7 @@ func (x *ForgetStartResponse) String() string {
 func (*ForgetStartResponse) ProtoMessage() {}
 
 func (x *ForgetStartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_pin_proto_msgTypes[24]
+	mi := &file_thoughtgate_v1_pin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1713,14 +1798,14 @@ func (x *ForgetStartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetStartResponse.ProtoReflect.Descriptor instead.
 func (*ForgetStartResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_pin_proto_rawDescGZIP(), []int{24}
+	return file_thoughtgate_v1_pin_proto_rawDescGZIP(), []int{25}
 }
 
 var File_thoughtgate_v1_pin_proto protoreflect.FileDescriptor
 
 const file_thoughtgate_v1_pin_proto_rawDesc = "" +
 	"\n" +
-	"\x18thoughtgate/v1/pin.proto\x12\x0ethoughtgate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"y\n" +
+	"\x18thoughtgate/v1/pin.proto\x12\x0ethoughtgate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cthoughtgate/v1/session.proto\"y\n" +
 	"\x06PinRef\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x16\n" +
 	"\x06launch\x18\x02 \x01(\tR\x06launch\x12+\n" +
@@ -1785,18 +1870,19 @@ const file_thoughtgate_v1_pin_proto_rawDesc = "" +
 	"\x06launch\x18\x02 \x01(\tR\x06launch\x12\x18\n" +
 	"\asurface\x18\x03 \x01(\tR\asurface\"2\n" +
 	"\x14AcceptServerResponse\x12\x1a\n" +
-	"\baccepted\x18\x01 \x01(\rR\baccepted\"\xd9\x01\n" +
+	"\baccepted\x18\x01 \x01(\rR\baccepted\"\x8f\x02\n" +
 	"\vLookRequest\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x10\n" +
 	"\x03cwd\x18\x03 \x01(\tR\x03cwd\x12\x18\n" +
 	"\acommand\x18\x04 \x03(\tR\acommand\x129\n" +
-	"\x04sets\x18\x05 \x03(\v2%.thoughtgate.v1.LookRequest.SetsEntryR\x04sets\x1a7\n" +
+	"\x04sets\x18\x05 \x03(\v2%.thoughtgate.v1.LookRequest.SetsEntryR\x04sets\x124\n" +
+	"\x06remote\x18\x06 \x01(\v2\x1c.thoughtgate.v1.RemoteServerR\x06remote\x1a7\n" +
 	"\tSetsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"A\n" +
 	"\fLookResponse\x121\n" +
-	"\x05start\x18\x01 \x01(\v2\x1b.thoughtgate.v1.ServerStartR\x05start\"\xb5\x03\n" +
+	"\x05start\x18\x01 \x01(\v2\x1b.thoughtgate.v1.ServerStartR\x05start\"\xea\x03\n" +
 	"\vServerStart\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\fR\x06digest\x12\x16\n" +
 	"\x06server\x18\x02 \x01(\tR\x06server\x12\x18\n" +
@@ -1811,7 +1897,13 @@ const file_thoughtgate_v1_pin_proto_rawDesc = "" +
 	" \x03(\tR\x04gaps\x124\n" +
 	"\anoticed\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\anoticed\x126\n" +
 	"\baccepted\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\baccepted\x12\x18\n" +
-	"\adecider\x18\r \x01(\tR\adecider\"7\n" +
+	"\adecider\x18\r \x01(\tR\adecider\x123\n" +
+	"\x06remote\x18\x0e \x01(\v2\x1b.thoughtgate.v1.RemoteStartR\x06remote\"o\n" +
+	"\vRemoteStart\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
+	"\aheaders\x18\x02 \x03(\tR\aheaders\x12\x1c\n" +
+	"\tvariables\x18\x03 \x03(\tR\tvariables\x12\x14\n" +
+	"\x05terms\x18\x04 \x01(\tR\x05terms\"7\n" +
 	"\vStartLoader\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"K\n" +
@@ -1874,7 +1966,7 @@ func file_thoughtgate_v1_pin_proto_rawDescGZIP() []byte {
 }
 
 var file_thoughtgate_v1_pin_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_thoughtgate_v1_pin_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_thoughtgate_v1_pin_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_thoughtgate_v1_pin_proto_goTypes = []any{
 	(PinKind)(0),                  // 0: thoughtgate.v1.PinKind
 	(PinReason)(0),                // 1: thoughtgate.v1.PinReason
@@ -1897,23 +1989,25 @@ var file_thoughtgate_v1_pin_proto_goTypes = []any{
 	(*LookRequest)(nil),           // 18: thoughtgate.v1.LookRequest
 	(*LookResponse)(nil),          // 19: thoughtgate.v1.LookResponse
 	(*ServerStart)(nil),           // 20: thoughtgate.v1.ServerStart
-	(*StartLoader)(nil),           // 21: thoughtgate.v1.StartLoader
-	(*StartFile)(nil),             // 22: thoughtgate.v1.StartFile
-	(*ListStartsRequest)(nil),     // 23: thoughtgate.v1.ListStartsRequest
-	(*ListStartsResponse)(nil),    // 24: thoughtgate.v1.ListStartsResponse
-	(*AcceptStartRequest)(nil),    // 25: thoughtgate.v1.AcceptStartRequest
-	(*ForgetStartRequest)(nil),    // 26: thoughtgate.v1.ForgetStartRequest
-	(*ForgetStartResponse)(nil),   // 27: thoughtgate.v1.ForgetStartResponse
-	nil,                           // 28: thoughtgate.v1.LookRequest.SetsEntry
-	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
+	(*RemoteStart)(nil),           // 21: thoughtgate.v1.RemoteStart
+	(*StartLoader)(nil),           // 22: thoughtgate.v1.StartLoader
+	(*StartFile)(nil),             // 23: thoughtgate.v1.StartFile
+	(*ListStartsRequest)(nil),     // 24: thoughtgate.v1.ListStartsRequest
+	(*ListStartsResponse)(nil),    // 25: thoughtgate.v1.ListStartsResponse
+	(*AcceptStartRequest)(nil),    // 26: thoughtgate.v1.AcceptStartRequest
+	(*ForgetStartRequest)(nil),    // 27: thoughtgate.v1.ForgetStartRequest
+	(*ForgetStartResponse)(nil),   // 28: thoughtgate.v1.ForgetStartResponse
+	nil,                           // 29: thoughtgate.v1.LookRequest.SetsEntry
+	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
+	(*RemoteServer)(nil),          // 31: thoughtgate.v1.RemoteServer
 }
 var file_thoughtgate_v1_pin_proto_depIdxs = []int32{
 	0,  // 0: thoughtgate.v1.PinRef.kind:type_name -> thoughtgate.v1.PinKind
 	3,  // 1: thoughtgate.v1.Pin.ref:type_name -> thoughtgate.v1.PinRef
 	1,  // 2: thoughtgate.v1.Pin.reason:type_name -> thoughtgate.v1.PinReason
 	5,  // 3: thoughtgate.v1.Pin.suspicions:type_name -> thoughtgate.v1.Suspicion
-	29, // 4: thoughtgate.v1.Pin.since:type_name -> google.protobuf.Timestamp
-	29, // 5: thoughtgate.v1.Pin.noticed:type_name -> google.protobuf.Timestamp
+	30, // 4: thoughtgate.v1.Pin.since:type_name -> google.protobuf.Timestamp
+	30, // 5: thoughtgate.v1.Pin.noticed:type_name -> google.protobuf.Timestamp
 	4,  // 6: thoughtgate.v1.ListPinsResponse.pins:type_name -> thoughtgate.v1.Pin
 	2,  // 7: thoughtgate.v1.PinChange.grade:type_name -> thoughtgate.v1.ChangeGrade
 	4,  // 8: thoughtgate.v1.PinDiff.pin:type_name -> thoughtgate.v1.Pin
@@ -1921,39 +2015,41 @@ var file_thoughtgate_v1_pin_proto_depIdxs = []int32{
 	3,  // 10: thoughtgate.v1.PinAcceptance.ref:type_name -> thoughtgate.v1.PinRef
 	10, // 11: thoughtgate.v1.AcceptPinsRequest.pins:type_name -> thoughtgate.v1.PinAcceptance
 	4,  // 12: thoughtgate.v1.AcceptPinsResponse.pins:type_name -> thoughtgate.v1.Pin
-	29, // 13: thoughtgate.v1.Server.first:type_name -> google.protobuf.Timestamp
-	29, // 14: thoughtgate.v1.Server.seen:type_name -> google.protobuf.Timestamp
+	30, // 13: thoughtgate.v1.Server.first:type_name -> google.protobuf.Timestamp
+	30, // 14: thoughtgate.v1.Server.seen:type_name -> google.protobuf.Timestamp
 	13, // 15: thoughtgate.v1.ListServersResponse.servers:type_name -> thoughtgate.v1.Server
-	28, // 16: thoughtgate.v1.LookRequest.sets:type_name -> thoughtgate.v1.LookRequest.SetsEntry
-	20, // 17: thoughtgate.v1.LookResponse.start:type_name -> thoughtgate.v1.ServerStart
-	21, // 18: thoughtgate.v1.ServerStart.loaders:type_name -> thoughtgate.v1.StartLoader
-	22, // 19: thoughtgate.v1.ServerStart.files:type_name -> thoughtgate.v1.StartFile
-	29, // 20: thoughtgate.v1.ServerStart.noticed:type_name -> google.protobuf.Timestamp
-	29, // 21: thoughtgate.v1.ServerStart.accepted:type_name -> google.protobuf.Timestamp
-	20, // 22: thoughtgate.v1.ListStartsResponse.starts:type_name -> thoughtgate.v1.ServerStart
-	6,  // 23: thoughtgate.v1.Pins.List:input_type -> thoughtgate.v1.ListPinsRequest
-	3,  // 24: thoughtgate.v1.Pins.Diff:input_type -> thoughtgate.v1.PinRef
-	11, // 25: thoughtgate.v1.Pins.Accept:input_type -> thoughtgate.v1.AcceptPinsRequest
-	14, // 26: thoughtgate.v1.Servers.List:input_type -> thoughtgate.v1.ListServersRequest
-	16, // 27: thoughtgate.v1.Servers.Accept:input_type -> thoughtgate.v1.AcceptServerRequest
-	18, // 28: thoughtgate.v1.Servers.Look:input_type -> thoughtgate.v1.LookRequest
-	23, // 29: thoughtgate.v1.Servers.ListStarts:input_type -> thoughtgate.v1.ListStartsRequest
-	25, // 30: thoughtgate.v1.Servers.AcceptStart:input_type -> thoughtgate.v1.AcceptStartRequest
-	26, // 31: thoughtgate.v1.Servers.ForgetStart:input_type -> thoughtgate.v1.ForgetStartRequest
-	7,  // 32: thoughtgate.v1.Pins.List:output_type -> thoughtgate.v1.ListPinsResponse
-	9,  // 33: thoughtgate.v1.Pins.Diff:output_type -> thoughtgate.v1.PinDiff
-	12, // 34: thoughtgate.v1.Pins.Accept:output_type -> thoughtgate.v1.AcceptPinsResponse
-	15, // 35: thoughtgate.v1.Servers.List:output_type -> thoughtgate.v1.ListServersResponse
-	17, // 36: thoughtgate.v1.Servers.Accept:output_type -> thoughtgate.v1.AcceptServerResponse
-	19, // 37: thoughtgate.v1.Servers.Look:output_type -> thoughtgate.v1.LookResponse
-	24, // 38: thoughtgate.v1.Servers.ListStarts:output_type -> thoughtgate.v1.ListStartsResponse
-	20, // 39: thoughtgate.v1.Servers.AcceptStart:output_type -> thoughtgate.v1.ServerStart
-	27, // 40: thoughtgate.v1.Servers.ForgetStart:output_type -> thoughtgate.v1.ForgetStartResponse
-	32, // [32:41] is the sub-list for method output_type
-	23, // [23:32] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	29, // 16: thoughtgate.v1.LookRequest.sets:type_name -> thoughtgate.v1.LookRequest.SetsEntry
+	31, // 17: thoughtgate.v1.LookRequest.remote:type_name -> thoughtgate.v1.RemoteServer
+	20, // 18: thoughtgate.v1.LookResponse.start:type_name -> thoughtgate.v1.ServerStart
+	22, // 19: thoughtgate.v1.ServerStart.loaders:type_name -> thoughtgate.v1.StartLoader
+	23, // 20: thoughtgate.v1.ServerStart.files:type_name -> thoughtgate.v1.StartFile
+	30, // 21: thoughtgate.v1.ServerStart.noticed:type_name -> google.protobuf.Timestamp
+	30, // 22: thoughtgate.v1.ServerStart.accepted:type_name -> google.protobuf.Timestamp
+	21, // 23: thoughtgate.v1.ServerStart.remote:type_name -> thoughtgate.v1.RemoteStart
+	20, // 24: thoughtgate.v1.ListStartsResponse.starts:type_name -> thoughtgate.v1.ServerStart
+	6,  // 25: thoughtgate.v1.Pins.List:input_type -> thoughtgate.v1.ListPinsRequest
+	3,  // 26: thoughtgate.v1.Pins.Diff:input_type -> thoughtgate.v1.PinRef
+	11, // 27: thoughtgate.v1.Pins.Accept:input_type -> thoughtgate.v1.AcceptPinsRequest
+	14, // 28: thoughtgate.v1.Servers.List:input_type -> thoughtgate.v1.ListServersRequest
+	16, // 29: thoughtgate.v1.Servers.Accept:input_type -> thoughtgate.v1.AcceptServerRequest
+	18, // 30: thoughtgate.v1.Servers.Look:input_type -> thoughtgate.v1.LookRequest
+	24, // 31: thoughtgate.v1.Servers.ListStarts:input_type -> thoughtgate.v1.ListStartsRequest
+	26, // 32: thoughtgate.v1.Servers.AcceptStart:input_type -> thoughtgate.v1.AcceptStartRequest
+	27, // 33: thoughtgate.v1.Servers.ForgetStart:input_type -> thoughtgate.v1.ForgetStartRequest
+	7,  // 34: thoughtgate.v1.Pins.List:output_type -> thoughtgate.v1.ListPinsResponse
+	9,  // 35: thoughtgate.v1.Pins.Diff:output_type -> thoughtgate.v1.PinDiff
+	12, // 36: thoughtgate.v1.Pins.Accept:output_type -> thoughtgate.v1.AcceptPinsResponse
+	15, // 37: thoughtgate.v1.Servers.List:output_type -> thoughtgate.v1.ListServersResponse
+	17, // 38: thoughtgate.v1.Servers.Accept:output_type -> thoughtgate.v1.AcceptServerResponse
+	19, // 39: thoughtgate.v1.Servers.Look:output_type -> thoughtgate.v1.LookResponse
+	25, // 40: thoughtgate.v1.Servers.ListStarts:output_type -> thoughtgate.v1.ListStartsResponse
+	20, // 41: thoughtgate.v1.Servers.AcceptStart:output_type -> thoughtgate.v1.ServerStart
+	28, // 42: thoughtgate.v1.Servers.ForgetStart:output_type -> thoughtgate.v1.ForgetStartResponse
+	34, // [34:43] is the sub-list for method output_type
+	25, // [25:34] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_thoughtgate_v1_pin_proto_init() }
@@ -1961,13 +2057,14 @@ func file_thoughtgate_v1_pin_proto_init() {
 	if File_thoughtgate_v1_pin_proto != nil {
 		return
 	}
+	file_thoughtgate_v1_session_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_thoughtgate_v1_pin_proto_rawDesc), len(file_thoughtgate_v1_pin_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

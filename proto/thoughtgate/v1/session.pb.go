@@ -81,8 +81,14 @@ type SessionSpec struct {
 	// started or by an instance that ran before. A shim that names the session and does not
 	// descend from the wrap is then judged by the session's rules, but without its looser
 	// profile and its grants.
-	Outlasting    bool `protobuf:"varint,9,opt,name=outlasting,proto3" json:"outlasting,omitempty"`
-	Tools         bool `protobuf:"varint,10,opt,name=tools,proto3" json:"tools,omitempty"` // the agent runs hooks before it uses tools of its own
+	Outlasting bool `protobuf:"varint,9,opt,name=outlasting,proto3" json:"outlasting,omitempty"`
+	Tools      bool `protobuf:"varint,10,opt,name=tools,proto3" json:"tools,omitempty"` // the agent runs hooks before it uses tools of its own
+	// left: servers that the agent may start and that stay ungoverned. With `fail_on: ungoverned`
+	// in the configuration, Open fails if there are any.
+	Left []*LeftServer `protobuf:"bytes,11,rep,name=left,proto3" json:"left,omitempty"`
+	// remotes: the servers whose entries had an address and now start tg-shim with --remote. They
+	// may hold secrets: the daemon stores them with the files, and returns them to nobody.
+	Remotes       []*RemoteServer `protobuf:"bytes,12,rep,name=remotes,proto3" json:"remotes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -187,6 +193,260 @@ func (x *SessionSpec) GetTools() bool {
 	return false
 }
 
+func (x *SessionSpec) GetLeft() []*LeftServer {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
+
+func (x *SessionSpec) GetRemotes() []*RemoteServer {
+	if x != nil {
+		return x.Remotes
+	}
+	return nil
+}
+
+// RemoteServer is a server behind an address, as the agent's file describes it. Address and headers
+// are templates: references to variables are expanded when a tg-shim attaches, with the environment
+// of the agent's own process.
+type RemoteServer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Server        string                 `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"` // the agent's name of it
+	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	Headers       []*RemoteHeader        `protobuf:"bytes,3,rep,name=headers,proto3" json:"headers,omitempty"`                                                                   // in the order of the file
+	Transport     string                 `protobuf:"bytes,4,opt,name=transport,proto3" json:"transport,omitempty"`                                                               // http (Streamable HTTP), sse; empty: not said
+	From          string                 `protobuf:"bytes,5,opt,name=from,proto3" json:"from,omitempty"`                                                                         // absolute path of the project's file that names it; empty: none does
+	Helper        []string               `protobuf:"bytes,6,rep,name=helper,proto3" json:"helper,omitempty"`                                                                     // command that prints more headers
+	Login         bool                   `protobuf:"varint,7,opt,name=login,proto3" json:"login,omitempty"`                                                                      // the agent itself would log in
+	Syntax        string                 `protobuf:"bytes,8,opt,name=syntax,proto3" json:"syntax,omitempty"`                                                                     // of references, in the terms of internal/agentconf; empty: there are none
+	Own           map[string]string      `protobuf:"bytes,9,rep,name=own,proto3" json:"own,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // values of references that the agent resolves itself
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoteServer) Reset() {
+	*x = RemoteServer{}
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoteServer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoteServer) ProtoMessage() {}
+
+func (x *RemoteServer) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoteServer.ProtoReflect.Descriptor instead.
+func (*RemoteServer) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *RemoteServer) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *RemoteServer) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *RemoteServer) GetHeaders() []*RemoteHeader {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *RemoteServer) GetTransport() string {
+	if x != nil {
+		return x.Transport
+	}
+	return ""
+}
+
+func (x *RemoteServer) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *RemoteServer) GetHelper() []string {
+	if x != nil {
+		return x.Helper
+	}
+	return nil
+}
+
+func (x *RemoteServer) GetLogin() bool {
+	if x != nil {
+		return x.Login
+	}
+	return false
+}
+
+func (x *RemoteServer) GetSyntax() string {
+	if x != nil {
+		return x.Syntax
+	}
+	return ""
+}
+
+func (x *RemoteServer) GetOwn() map[string]string {
+	if x != nil {
+		return x.Own
+	}
+	return nil
+}
+
+type RemoteHeader struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Template      string                 `protobuf:"bytes,2,opt,name=template,proto3" json:"template,omitempty"`
+	Variable      string                 `protobuf:"bytes,3,opt,name=variable,proto3" json:"variable,omitempty"`  // name of a variable whose value follows the template; empty: none does
+	Optional      bool                   `protobuf:"varint,4,opt,name=optional,proto3" json:"optional,omitempty"` // without that variable, the header is left out
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoteHeader) Reset() {
+	*x = RemoteHeader{}
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoteHeader) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoteHeader) ProtoMessage() {}
+
+func (x *RemoteHeader) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoteHeader.ProtoReflect.Descriptor instead.
+func (*RemoteHeader) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *RemoteHeader) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RemoteHeader) GetTemplate() string {
+	if x != nil {
+		return x.Template
+	}
+	return ""
+}
+
+func (x *RemoteHeader) GetVariable() string {
+	if x != nil {
+		return x.Variable
+	}
+	return ""
+}
+
+func (x *RemoteHeader) GetOptional() bool {
+	if x != nil {
+		return x.Optional
+	}
+	return false
+}
+
+// LeftServer is a server that a wrap does not govern.
+type LeftServer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Server        string                 `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"` // empty if the wrap knows only that there may be some
+	Path          string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`     // of the configuration file, as the agent names it; likewise
+	Why           string                 `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`       // for the person
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeftServer) Reset() {
+	*x = LeftServer{}
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeftServer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeftServer) ProtoMessage() {}
+
+func (x *LeftServer) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeftServer.ProtoReflect.Descriptor instead.
+func (*LeftServer) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *LeftServer) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *LeftServer) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *LeftServer) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 // UngovernedServer is a server that the agent of a session starts without tg-shim.
 type UngovernedServer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -199,7 +459,7 @@ type UngovernedServer struct {
 
 func (x *UngovernedServer) Reset() {
 	*x = UngovernedServer{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[2]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -211,7 +471,7 @@ func (x *UngovernedServer) String() string {
 func (*UngovernedServer) ProtoMessage() {}
 
 func (x *UngovernedServer) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[2]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -224,7 +484,7 @@ func (x *UngovernedServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UngovernedServer.ProtoReflect.Descriptor instead.
 func (*UngovernedServer) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{2}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *UngovernedServer) GetServer() string {
@@ -259,7 +519,7 @@ type ConfigFile struct {
 
 func (x *ConfigFile) Reset() {
 	*x = ConfigFile{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[3]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -271,7 +531,7 @@ func (x *ConfigFile) String() string {
 func (*ConfigFile) ProtoMessage() {}
 
 func (x *ConfigFile) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[3]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -284,7 +544,7 @@ func (x *ConfigFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigFile.ProtoReflect.Descriptor instead.
 func (*ConfigFile) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{3}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ConfigFile) GetPath() string {
@@ -314,7 +574,7 @@ type SessionEvent struct {
 
 func (x *SessionEvent) Reset() {
 	*x = SessionEvent{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[4]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -326,7 +586,7 @@ func (x *SessionEvent) String() string {
 func (*SessionEvent) ProtoMessage() {}
 
 func (x *SessionEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[4]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -339,7 +599,7 @@ func (x *SessionEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionEvent.ProtoReflect.Descriptor instead.
 func (*SessionEvent) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{4}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SessionEvent) GetEvent() isSessionEvent_Event {
@@ -395,7 +655,7 @@ type SessionOpened struct {
 
 func (x *SessionOpened) Reset() {
 	*x = SessionOpened{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[5]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -407,7 +667,7 @@ func (x *SessionOpened) String() string {
 func (*SessionOpened) ProtoMessage() {}
 
 func (x *SessionOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[5]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -420,7 +680,7 @@ func (x *SessionOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionOpened.ProtoReflect.Descriptor instead.
 func (*SessionOpened) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{5}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SessionOpened) GetShimSocket() string {
@@ -467,7 +727,7 @@ type ShimEvent struct {
 
 func (x *ShimEvent) Reset() {
 	*x = ShimEvent{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[6]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -479,7 +739,7 @@ func (x *ShimEvent) String() string {
 func (*ShimEvent) ProtoMessage() {}
 
 func (x *ShimEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[6]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -492,7 +752,7 @@ func (x *ShimEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShimEvent.ProtoReflect.Descriptor instead.
 func (*ShimEvent) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{6}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ShimEvent) GetAttachment() string {
@@ -556,7 +816,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[7]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -568,7 +828,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[7]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -581,7 +841,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{7}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CloseSessionRequest) GetId() string {
@@ -609,7 +869,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[8]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -621,7 +881,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[8]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -634,7 +894,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{8}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CloseSessionResponse) GetDrained() uint32 {
@@ -663,13 +923,14 @@ type AmendSessionRequest struct {
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Files         []*ConfigFile          `protobuf:"bytes,2,rep,name=files,proto3" json:"files,omitempty"`           // each replaces an earlier one of the same path
 	Ungoverned    []*UngovernedServer    `protobuf:"bytes,3,rep,name=ungoverned,proto3" json:"ungoverned,omitempty"` // all current ones
+	Remotes       []*RemoteServer        `protobuf:"bytes,4,rep,name=remotes,proto3" json:"remotes,omitempty"`       // each replaces an earlier one of the same name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AmendSessionRequest) Reset() {
 	*x = AmendSessionRequest{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[9]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -681,7 +942,7 @@ func (x *AmendSessionRequest) String() string {
 func (*AmendSessionRequest) ProtoMessage() {}
 
 func (x *AmendSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[9]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -694,7 +955,7 @@ func (x *AmendSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AmendSessionRequest.ProtoReflect.Descriptor instead.
 func (*AmendSessionRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{9}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AmendSessionRequest) GetId() string {
@@ -718,6 +979,13 @@ func (x *AmendSessionRequest) GetUngoverned() []*UngovernedServer {
 	return nil
 }
 
+func (x *AmendSessionRequest) GetRemotes() []*RemoteServer {
+	if x != nil {
+		return x.Remotes
+	}
+	return nil
+}
+
 type AmendSessionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -726,7 +994,7 @@ type AmendSessionResponse struct {
 
 func (x *AmendSessionResponse) Reset() {
 	*x = AmendSessionResponse{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[10]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -738,7 +1006,7 @@ func (x *AmendSessionResponse) String() string {
 func (*AmendSessionResponse) ProtoMessage() {}
 
 func (x *AmendSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[10]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -751,7 +1019,7 @@ func (x *AmendSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AmendSessionResponse.ProtoReflect.Descriptor instead.
 func (*AmendSessionResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{10}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{13}
 }
 
 type ListSessionsRequest struct {
@@ -762,7 +1030,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[11]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -774,7 +1042,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[11]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -787,7 +1055,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{11}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{14}
 }
 
 type ListSessionsResponse struct {
@@ -799,7 +1067,7 @@ type ListSessionsResponse struct {
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[12]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -811,7 +1079,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[12]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -824,7 +1092,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{12}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListSessionsResponse) GetSessions() []*Session {
@@ -852,7 +1120,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[13]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -864,7 +1132,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[13]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -877,7 +1145,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{13}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Session) GetSpec() *SessionSpec {
@@ -965,7 +1233,7 @@ type Unseen struct {
 
 func (x *Unseen) Reset() {
 	*x = Unseen{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[14]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -977,7 +1245,7 @@ func (x *Unseen) String() string {
 func (*Unseen) ProtoMessage() {}
 
 func (x *Unseen) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[14]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -990,7 +1258,7 @@ func (x *Unseen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unseen.ProtoReflect.Descriptor instead.
 func (*Unseen) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{14}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Unseen) GetAt() *timestamppb.Timestamp {
@@ -1045,7 +1313,7 @@ type ProtectRequest struct {
 
 func (x *ProtectRequest) Reset() {
 	*x = ProtectRequest{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[15]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +1325,7 @@ func (x *ProtectRequest) String() string {
 func (*ProtectRequest) ProtoMessage() {}
 
 func (x *ProtectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[15]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,7 +1338,7 @@ func (x *ProtectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProtectRequest.ProtoReflect.Descriptor instead.
 func (*ProtectRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{15}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ProtectRequest) GetId() string {
@@ -1095,7 +1363,7 @@ type ProtectResponse struct {
 
 func (x *ProtectResponse) Reset() {
 	*x = ProtectResponse{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[16]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +1375,7 @@ func (x *ProtectResponse) String() string {
 func (*ProtectResponse) ProtoMessage() {}
 
 func (x *ProtectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[16]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +1388,7 @@ func (x *ProtectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProtectResponse.ProtoReflect.Descriptor instead.
 func (*ProtectResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{16}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{19}
 }
 
 type UnprotectRequest struct {
@@ -1132,7 +1400,7 @@ type UnprotectRequest struct {
 
 func (x *UnprotectRequest) Reset() {
 	*x = UnprotectRequest{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[17]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1144,7 +1412,7 @@ func (x *UnprotectRequest) String() string {
 func (*UnprotectRequest) ProtoMessage() {}
 
 func (x *UnprotectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[17]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1157,7 +1425,7 @@ func (x *UnprotectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnprotectRequest.ProtoReflect.Descriptor instead.
 func (*UnprotectRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{17}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UnprotectRequest) GetId() string {
@@ -1177,7 +1445,7 @@ type UnprotectResponse struct {
 
 func (x *UnprotectResponse) Reset() {
 	*x = UnprotectResponse{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[18]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1189,7 +1457,7 @@ func (x *UnprotectResponse) String() string {
 func (*UnprotectResponse) ProtoMessage() {}
 
 func (x *UnprotectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[18]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1202,7 +1470,7 @@ func (x *UnprotectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnprotectResponse.ProtoReflect.Descriptor instead.
 func (*UnprotectResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{18}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UnprotectResponse) GetFiles() []*FileReport {
@@ -1231,7 +1499,7 @@ type FileReport struct {
 
 func (x *FileReport) Reset() {
 	*x = FileReport{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[19]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1243,7 +1511,7 @@ func (x *FileReport) String() string {
 func (*FileReport) ProtoMessage() {}
 
 func (x *FileReport) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[19]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1256,7 +1524,7 @@ func (x *FileReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileReport.ProtoReflect.Descriptor instead.
 func (*FileReport) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{19}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FileReport) GetPath() string {
@@ -1289,7 +1557,7 @@ type ListProtectionsRequest struct {
 
 func (x *ListProtectionsRequest) Reset() {
 	*x = ListProtectionsRequest{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[20]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1301,7 +1569,7 @@ func (x *ListProtectionsRequest) String() string {
 func (*ListProtectionsRequest) ProtoMessage() {}
 
 func (x *ListProtectionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[20]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1314,7 +1582,7 @@ func (x *ListProtectionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProtectionsRequest.ProtoReflect.Descriptor instead.
 func (*ListProtectionsRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{20}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListProtectionsRequest) GetWhole() bool {
@@ -1333,7 +1601,7 @@ type ListProtectionsResponse struct {
 
 func (x *ListProtectionsResponse) Reset() {
 	*x = ListProtectionsResponse{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[21]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1345,7 +1613,7 @@ func (x *ListProtectionsResponse) String() string {
 func (*ListProtectionsResponse) ProtoMessage() {}
 
 func (x *ListProtectionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[21]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1358,7 +1626,7 @@ func (x *ListProtectionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProtectionsResponse.ProtoReflect.Descriptor instead.
 func (*ListProtectionsResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{21}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListProtectionsResponse) GetProtections() []*Protection {
@@ -1393,7 +1661,7 @@ type Protection struct {
 
 func (x *Protection) Reset() {
 	*x = Protection{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[22]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1405,7 +1673,7 @@ func (x *Protection) String() string {
 func (*Protection) ProtoMessage() {}
 
 func (x *Protection) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[22]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1418,7 +1686,7 @@ func (x *Protection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Protection.ProtoReflect.Descriptor instead.
 func (*Protection) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{22}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Protection) GetId() string {
@@ -1539,7 +1807,7 @@ const file_thoughtgate_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"\x1cthoughtgate/v1/session.proto\x12\x0ethoughtgate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19thoughtgate/v1/gate.proto\"E\n" +
 	"\x12OpenSessionRequest\x12/\n" +
-	"\x04spec\x18\x01 \x01(\v2\x1b.thoughtgate.v1.SessionSpecR\x04spec\"\xd8\x02\n" +
+	"\x04spec\x18\x01 \x01(\v2\x1b.thoughtgate.v1.SessionSpecR\x04spec\"\xc0\x03\n" +
 	"\vSessionSpec\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x18\n" +
@@ -1555,7 +1823,32 @@ const file_thoughtgate_v1_session_proto_rawDesc = "" +
 	"outlasting\x18\t \x01(\bR\n" +
 	"outlasting\x12\x14\n" +
 	"\x05tools\x18\n" +
-	" \x01(\bR\x05tools\"P\n" +
+	" \x01(\bR\x05tools\x12.\n" +
+	"\x04left\x18\v \x03(\v2\x1a.thoughtgate.v1.LeftServerR\x04left\x126\n" +
+	"\aremotes\x18\f \x03(\v2\x1c.thoughtgate.v1.RemoteServerR\aremotes\"\xe1\x02\n" +
+	"\fRemoteServer\x12\x16\n" +
+	"\x06server\x18\x01 \x01(\tR\x06server\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x126\n" +
+	"\aheaders\x18\x03 \x03(\v2\x1c.thoughtgate.v1.RemoteHeaderR\aheaders\x12\x1c\n" +
+	"\ttransport\x18\x04 \x01(\tR\ttransport\x12\x12\n" +
+	"\x04from\x18\x05 \x01(\tR\x04from\x12\x16\n" +
+	"\x06helper\x18\x06 \x03(\tR\x06helper\x12\x14\n" +
+	"\x05login\x18\a \x01(\bR\x05login\x12\x16\n" +
+	"\x06syntax\x18\b \x01(\tR\x06syntax\x127\n" +
+	"\x03own\x18\t \x03(\v2%.thoughtgate.v1.RemoteServer.OwnEntryR\x03own\x1a6\n" +
+	"\bOwnEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"v\n" +
+	"\fRemoteHeader\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\btemplate\x18\x02 \x01(\tR\btemplate\x12\x1a\n" +
+	"\bvariable\x18\x03 \x01(\tR\bvariable\x12\x1a\n" +
+	"\boptional\x18\x04 \x01(\bR\boptional\"J\n" +
+	"\n" +
+	"LeftServer\x12\x16\n" +
+	"\x06server\x18\x01 \x01(\tR\x06server\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x10\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"P\n" +
 	"\x10UngovernedServer\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x10\n" +
@@ -1590,13 +1883,14 @@ const file_thoughtgate_v1_session_proto_rawDesc = "" +
 	"\x14CloseSessionResponse\x12\x18\n" +
 	"\adrained\x18\x01 \x01(\rR\adrained\x12\x1c\n" +
 	"\tremaining\x18\x02 \x01(\rR\tremaining\x12\x16\n" +
-	"\x06served\x18\x03 \x01(\rR\x06served\"\x99\x01\n" +
+	"\x06served\x18\x03 \x01(\rR\x06served\"\xd1\x01\n" +
 	"\x13AmendSessionRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x120\n" +
 	"\x05files\x18\x02 \x03(\v2\x1a.thoughtgate.v1.ConfigFileR\x05files\x12@\n" +
 	"\n" +
 	"ungoverned\x18\x03 \x03(\v2 .thoughtgate.v1.UngovernedServerR\n" +
-	"ungoverned\"\x16\n" +
+	"ungoverned\x126\n" +
+	"\aremotes\x18\x04 \x03(\v2\x1c.thoughtgate.v1.RemoteServerR\aremotes\"\x16\n" +
 	"\x14AmendSessionResponse\"\x15\n" +
 	"\x13ListSessionsRequest\"K\n" +
 	"\x14ListSessionsResponse\x123\n" +
@@ -1680,73 +1974,82 @@ func file_thoughtgate_v1_session_proto_rawDescGZIP() []byte {
 	return file_thoughtgate_v1_session_proto_rawDescData
 }
 
-var file_thoughtgate_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_thoughtgate_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_thoughtgate_v1_session_proto_goTypes = []any{
 	(*OpenSessionRequest)(nil),      // 0: thoughtgate.v1.OpenSessionRequest
 	(*SessionSpec)(nil),             // 1: thoughtgate.v1.SessionSpec
-	(*UngovernedServer)(nil),        // 2: thoughtgate.v1.UngovernedServer
-	(*ConfigFile)(nil),              // 3: thoughtgate.v1.ConfigFile
-	(*SessionEvent)(nil),            // 4: thoughtgate.v1.SessionEvent
-	(*SessionOpened)(nil),           // 5: thoughtgate.v1.SessionOpened
-	(*ShimEvent)(nil),               // 6: thoughtgate.v1.ShimEvent
-	(*CloseSessionRequest)(nil),     // 7: thoughtgate.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),    // 8: thoughtgate.v1.CloseSessionResponse
-	(*AmendSessionRequest)(nil),     // 9: thoughtgate.v1.AmendSessionRequest
-	(*AmendSessionResponse)(nil),    // 10: thoughtgate.v1.AmendSessionResponse
-	(*ListSessionsRequest)(nil),     // 11: thoughtgate.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),    // 12: thoughtgate.v1.ListSessionsResponse
-	(*Session)(nil),                 // 13: thoughtgate.v1.Session
-	(*Unseen)(nil),                  // 14: thoughtgate.v1.Unseen
-	(*ProtectRequest)(nil),          // 15: thoughtgate.v1.ProtectRequest
-	(*ProtectResponse)(nil),         // 16: thoughtgate.v1.ProtectResponse
-	(*UnprotectRequest)(nil),        // 17: thoughtgate.v1.UnprotectRequest
-	(*UnprotectResponse)(nil),       // 18: thoughtgate.v1.UnprotectResponse
-	(*FileReport)(nil),              // 19: thoughtgate.v1.FileReport
-	(*ListProtectionsRequest)(nil),  // 20: thoughtgate.v1.ListProtectionsRequest
-	(*ListProtectionsResponse)(nil), // 21: thoughtgate.v1.ListProtectionsResponse
-	(*Protection)(nil),              // 22: thoughtgate.v1.Protection
-	(Profile)(0),                    // 23: thoughtgate.v1.Profile
-	(*timestamppb.Timestamp)(nil),   // 24: google.protobuf.Timestamp
+	(*RemoteServer)(nil),            // 2: thoughtgate.v1.RemoteServer
+	(*RemoteHeader)(nil),            // 3: thoughtgate.v1.RemoteHeader
+	(*LeftServer)(nil),              // 4: thoughtgate.v1.LeftServer
+	(*UngovernedServer)(nil),        // 5: thoughtgate.v1.UngovernedServer
+	(*ConfigFile)(nil),              // 6: thoughtgate.v1.ConfigFile
+	(*SessionEvent)(nil),            // 7: thoughtgate.v1.SessionEvent
+	(*SessionOpened)(nil),           // 8: thoughtgate.v1.SessionOpened
+	(*ShimEvent)(nil),               // 9: thoughtgate.v1.ShimEvent
+	(*CloseSessionRequest)(nil),     // 10: thoughtgate.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),    // 11: thoughtgate.v1.CloseSessionResponse
+	(*AmendSessionRequest)(nil),     // 12: thoughtgate.v1.AmendSessionRequest
+	(*AmendSessionResponse)(nil),    // 13: thoughtgate.v1.AmendSessionResponse
+	(*ListSessionsRequest)(nil),     // 14: thoughtgate.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),    // 15: thoughtgate.v1.ListSessionsResponse
+	(*Session)(nil),                 // 16: thoughtgate.v1.Session
+	(*Unseen)(nil),                  // 17: thoughtgate.v1.Unseen
+	(*ProtectRequest)(nil),          // 18: thoughtgate.v1.ProtectRequest
+	(*ProtectResponse)(nil),         // 19: thoughtgate.v1.ProtectResponse
+	(*UnprotectRequest)(nil),        // 20: thoughtgate.v1.UnprotectRequest
+	(*UnprotectResponse)(nil),       // 21: thoughtgate.v1.UnprotectResponse
+	(*FileReport)(nil),              // 22: thoughtgate.v1.FileReport
+	(*ListProtectionsRequest)(nil),  // 23: thoughtgate.v1.ListProtectionsRequest
+	(*ListProtectionsResponse)(nil), // 24: thoughtgate.v1.ListProtectionsResponse
+	(*Protection)(nil),              // 25: thoughtgate.v1.Protection
+	nil,                             // 26: thoughtgate.v1.RemoteServer.OwnEntry
+	(Profile)(0),                    // 27: thoughtgate.v1.Profile
+	(*timestamppb.Timestamp)(nil),   // 28: google.protobuf.Timestamp
 }
 var file_thoughtgate_v1_session_proto_depIdxs = []int32{
 	1,  // 0: thoughtgate.v1.OpenSessionRequest.spec:type_name -> thoughtgate.v1.SessionSpec
-	23, // 1: thoughtgate.v1.SessionSpec.profile:type_name -> thoughtgate.v1.Profile
-	3,  // 2: thoughtgate.v1.SessionSpec.files:type_name -> thoughtgate.v1.ConfigFile
-	2,  // 3: thoughtgate.v1.SessionSpec.ungoverned:type_name -> thoughtgate.v1.UngovernedServer
-	5,  // 4: thoughtgate.v1.SessionEvent.opened:type_name -> thoughtgate.v1.SessionOpened
-	6,  // 5: thoughtgate.v1.SessionEvent.shim:type_name -> thoughtgate.v1.ShimEvent
-	23, // 6: thoughtgate.v1.SessionOpened.profile:type_name -> thoughtgate.v1.Profile
-	3,  // 7: thoughtgate.v1.AmendSessionRequest.files:type_name -> thoughtgate.v1.ConfigFile
-	2,  // 8: thoughtgate.v1.AmendSessionRequest.ungoverned:type_name -> thoughtgate.v1.UngovernedServer
-	13, // 9: thoughtgate.v1.ListSessionsResponse.sessions:type_name -> thoughtgate.v1.Session
-	1,  // 10: thoughtgate.v1.Session.spec:type_name -> thoughtgate.v1.SessionSpec
-	24, // 11: thoughtgate.v1.Session.opened:type_name -> google.protobuf.Timestamp
-	14, // 12: thoughtgate.v1.Session.unseen:type_name -> thoughtgate.v1.Unseen
-	24, // 13: thoughtgate.v1.Session.ended:type_name -> google.protobuf.Timestamp
-	24, // 14: thoughtgate.v1.Unseen.at:type_name -> google.protobuf.Timestamp
-	19, // 15: thoughtgate.v1.UnprotectResponse.files:type_name -> thoughtgate.v1.FileReport
-	22, // 16: thoughtgate.v1.ListProtectionsResponse.protections:type_name -> thoughtgate.v1.Protection
-	24, // 17: thoughtgate.v1.Protection.since:type_name -> google.protobuf.Timestamp
-	24, // 18: thoughtgate.v1.Protection.checked:type_name -> google.protobuf.Timestamp
-	0,  // 19: thoughtgate.v1.Sessions.Open:input_type -> thoughtgate.v1.OpenSessionRequest
-	7,  // 20: thoughtgate.v1.Sessions.Close:input_type -> thoughtgate.v1.CloseSessionRequest
-	9,  // 21: thoughtgate.v1.Sessions.Amend:input_type -> thoughtgate.v1.AmendSessionRequest
-	11, // 22: thoughtgate.v1.Sessions.List:input_type -> thoughtgate.v1.ListSessionsRequest
-	15, // 23: thoughtgate.v1.Sessions.Protect:input_type -> thoughtgate.v1.ProtectRequest
-	17, // 24: thoughtgate.v1.Sessions.Unprotect:input_type -> thoughtgate.v1.UnprotectRequest
-	20, // 25: thoughtgate.v1.Sessions.ListProtections:input_type -> thoughtgate.v1.ListProtectionsRequest
-	4,  // 26: thoughtgate.v1.Sessions.Open:output_type -> thoughtgate.v1.SessionEvent
-	8,  // 27: thoughtgate.v1.Sessions.Close:output_type -> thoughtgate.v1.CloseSessionResponse
-	10, // 28: thoughtgate.v1.Sessions.Amend:output_type -> thoughtgate.v1.AmendSessionResponse
-	12, // 29: thoughtgate.v1.Sessions.List:output_type -> thoughtgate.v1.ListSessionsResponse
-	16, // 30: thoughtgate.v1.Sessions.Protect:output_type -> thoughtgate.v1.ProtectResponse
-	18, // 31: thoughtgate.v1.Sessions.Unprotect:output_type -> thoughtgate.v1.UnprotectResponse
-	21, // 32: thoughtgate.v1.Sessions.ListProtections:output_type -> thoughtgate.v1.ListProtectionsResponse
-	26, // [26:33] is the sub-list for method output_type
-	19, // [19:26] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	27, // 1: thoughtgate.v1.SessionSpec.profile:type_name -> thoughtgate.v1.Profile
+	6,  // 2: thoughtgate.v1.SessionSpec.files:type_name -> thoughtgate.v1.ConfigFile
+	5,  // 3: thoughtgate.v1.SessionSpec.ungoverned:type_name -> thoughtgate.v1.UngovernedServer
+	4,  // 4: thoughtgate.v1.SessionSpec.left:type_name -> thoughtgate.v1.LeftServer
+	2,  // 5: thoughtgate.v1.SessionSpec.remotes:type_name -> thoughtgate.v1.RemoteServer
+	3,  // 6: thoughtgate.v1.RemoteServer.headers:type_name -> thoughtgate.v1.RemoteHeader
+	26, // 7: thoughtgate.v1.RemoteServer.own:type_name -> thoughtgate.v1.RemoteServer.OwnEntry
+	8,  // 8: thoughtgate.v1.SessionEvent.opened:type_name -> thoughtgate.v1.SessionOpened
+	9,  // 9: thoughtgate.v1.SessionEvent.shim:type_name -> thoughtgate.v1.ShimEvent
+	27, // 10: thoughtgate.v1.SessionOpened.profile:type_name -> thoughtgate.v1.Profile
+	6,  // 11: thoughtgate.v1.AmendSessionRequest.files:type_name -> thoughtgate.v1.ConfigFile
+	5,  // 12: thoughtgate.v1.AmendSessionRequest.ungoverned:type_name -> thoughtgate.v1.UngovernedServer
+	2,  // 13: thoughtgate.v1.AmendSessionRequest.remotes:type_name -> thoughtgate.v1.RemoteServer
+	16, // 14: thoughtgate.v1.ListSessionsResponse.sessions:type_name -> thoughtgate.v1.Session
+	1,  // 15: thoughtgate.v1.Session.spec:type_name -> thoughtgate.v1.SessionSpec
+	28, // 16: thoughtgate.v1.Session.opened:type_name -> google.protobuf.Timestamp
+	17, // 17: thoughtgate.v1.Session.unseen:type_name -> thoughtgate.v1.Unseen
+	28, // 18: thoughtgate.v1.Session.ended:type_name -> google.protobuf.Timestamp
+	28, // 19: thoughtgate.v1.Unseen.at:type_name -> google.protobuf.Timestamp
+	22, // 20: thoughtgate.v1.UnprotectResponse.files:type_name -> thoughtgate.v1.FileReport
+	25, // 21: thoughtgate.v1.ListProtectionsResponse.protections:type_name -> thoughtgate.v1.Protection
+	28, // 22: thoughtgate.v1.Protection.since:type_name -> google.protobuf.Timestamp
+	28, // 23: thoughtgate.v1.Protection.checked:type_name -> google.protobuf.Timestamp
+	0,  // 24: thoughtgate.v1.Sessions.Open:input_type -> thoughtgate.v1.OpenSessionRequest
+	10, // 25: thoughtgate.v1.Sessions.Close:input_type -> thoughtgate.v1.CloseSessionRequest
+	12, // 26: thoughtgate.v1.Sessions.Amend:input_type -> thoughtgate.v1.AmendSessionRequest
+	14, // 27: thoughtgate.v1.Sessions.List:input_type -> thoughtgate.v1.ListSessionsRequest
+	18, // 28: thoughtgate.v1.Sessions.Protect:input_type -> thoughtgate.v1.ProtectRequest
+	20, // 29: thoughtgate.v1.Sessions.Unprotect:input_type -> thoughtgate.v1.UnprotectRequest
+	23, // 30: thoughtgate.v1.Sessions.ListProtections:input_type -> thoughtgate.v1.ListProtectionsRequest
+	7,  // 31: thoughtgate.v1.Sessions.Open:output_type -> thoughtgate.v1.SessionEvent
+	11, // 32: thoughtgate.v1.Sessions.Close:output_type -> thoughtgate.v1.CloseSessionResponse
+	13, // 33: thoughtgate.v1.Sessions.Amend:output_type -> thoughtgate.v1.AmendSessionResponse
+	15, // 34: thoughtgate.v1.Sessions.List:output_type -> thoughtgate.v1.ListSessionsResponse
+	19, // 35: thoughtgate.v1.Sessions.Protect:output_type -> thoughtgate.v1.ProtectResponse
+	21, // 36: thoughtgate.v1.Sessions.Unprotect:output_type -> thoughtgate.v1.UnprotectResponse
+	24, // 37: thoughtgate.v1.Sessions.ListProtections:output_type -> thoughtgate.v1.ListProtectionsResponse
+	31, // [31:38] is the sub-list for method output_type
+	24, // [24:31] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_thoughtgate_v1_session_proto_init() }
@@ -1755,7 +2058,7 @@ func file_thoughtgate_v1_session_proto_init() {
 		return
 	}
 	file_thoughtgate_v1_gate_proto_init()
-	file_thoughtgate_v1_session_proto_msgTypes[4].OneofWrappers = []any{
+	file_thoughtgate_v1_session_proto_msgTypes[7].OneofWrappers = []any{
 		(*SessionEvent_Opened)(nil),
 		(*SessionEvent_Shim)(nil),
 	}
@@ -1765,7 +2068,7 @@ func file_thoughtgate_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_thoughtgate_v1_session_proto_rawDesc), len(file_thoughtgate_v1_session_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -459,18 +459,23 @@ func TestObject(t *testing.T) {
 func TestMembers(t *testing.T) {
 	sample := Object{&pb.Session{}, beside{Inner: Object{Message: &pb.Sample{}}, Many: []Object{{&pb.UngovernedServer{}, own{}}}}}
 	want := `spec, opened, pid, attached, orphaned, problem, protection, hooks_silent, unseen, ended, last, inner, many, maybe?, own, owns
-spec: id, agent, command, project, profile, files, keep, ungoverned, outlasting, tools
+spec: id, agent, command, project, profile, files, keep, ungoverned, outlasting, tools, left, remotes
 spec.files[]: path, journal
 spec.ungoverned[]: server, path, how
+spec.left[]: server, path, why
+spec.remotes[]: server, address, headers, transport, from, helper, login, syntax, own
+spec.remotes[].headers[]: name, template, variable, optional
 unseen[]: at, session, agent, count, calls, text
 inner: name, kind, labels, value, count, buckets
 inner.buckets[]: bound, value
 many[]: server, path, how, at, names
 own: at, names
 owns[]: as own
-or: id, agent, command, project, profile, files, keep, ungoverned, outlasting, tools
+or: id, agent, command, project, profile, files, keep, ungoverned, outlasting, tools, left, remotes
 files[]: as spec.files[]
-ungoverned[]: as spec.ungoverned[]`
+ungoverned[]: as spec.ungoverned[]
+left[]: as spec.left[]
+remotes[]: as spec.remotes[]`
 	if diff := cmp.Diff(strings.Split(want, "\n"), Members(sample, &pb.SessionSpec{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

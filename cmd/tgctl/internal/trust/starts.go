@@ -23,7 +23,14 @@ func StartSheet(s *pb.ServerStart) *ui.Sheet {
 	out.Add("server", display.Name(s.GetServer()))
 	out.Add("project", display.Text(s.GetProject()))
 	out.Add("named by", display.Text(cmp.Or(s.GetFrom(), "no file of the project, but it runs files from there")))
-	out.Add("runs", ui.CommandLine(s.GetCommand()))
+	if r := s.GetRemote(); r != nil {
+		out.Add("host", display.Text(r.GetHost()))
+		out.Add("sends", ui.NameList(r.GetHeaders()))
+		out.Add("uses", ui.NameList(r.GetVariables()))
+	}
+	if len(s.GetCommand()) > 0 {
+		out.Add("runs", ui.CommandLine(s.GetCommand()))
+	}
 	out.Add("WARNING", ui.Map(s.GetAlarms(), display.Text)...)
 	for _, f := range s.GetFiles() {
 		out.Add(string(display.Name(f.GetRole())), display.Text(f.GetPath()))
@@ -32,6 +39,14 @@ func StartSheet(s *pb.ServerStart) *ui.Sheet {
 	out.Add("sets", ui.NameList(s.GetSets()))
 	out.Add("unknown", ui.Join(ui.Map(s.GetGaps(), display.Text), "\n"))
 	return out
+}
+
+// started returns the command of a server, or its host if it is behind an address.
+func started(s *pb.ServerStart) display.Safe {
+	if r := s.GetRemote(); r != nil {
+		return "host " + display.Text(r.GetHost())
+	}
+	return ui.CommandLine(s.GetCommand())
 }
 
 // isNamed reports whether id, typed by a person, names the server of s.
@@ -61,7 +76,7 @@ func (a *app) startsTable(starts []*pb.ServerStart) *display.Table {
 			state, since = "withheld", s.GetNoticed()
 		}
 		t.Add(display.Name(s.GetServer()), startID(s), state, display.Span(a.Now().Sub(since.AsTime())), display.Text(s.GetProject()))
-		t.Note(ui.CommandLine(s.GetCommand()))
+		t.Note(started(s))
 		if !IsWithheld(s) {
 			continue
 		}
@@ -95,7 +110,7 @@ func (a *app) completeStarts(offered func(*pb.ServerStart) bool) cobra.Completio
 		if !offered(s) {
 			return ""
 		}
-		return connect.Described(s.GetServer(), ui.CommandLine(s.GetCommand()))
+		return connect.Described(s.GetServer(), started(s))
 	})
 }
 

@@ -46,7 +46,7 @@ func (a *app) forgetStarts(ctx context.Context, c *client.Client, id, digest str
 		if a.AsJSON {
 			err = a.PrintJSON(s)
 		} else {
-			_, err = fmt.Fprintf(a.Out, "forgotten: %s in %s: %s\n", display.Name(s.GetServer()), display.Text(s.GetProject()), ui.CommandLine(s.GetCommand()))
+			_, err = fmt.Fprintf(a.Out, "forgotten: %s in %s: %s\n", display.Name(s.GetServer()), display.Text(s.GetProject()), started(s))
 		}
 		if err != nil {
 			return err

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -115,5 +117,27 @@ func TestForgetStart(t *testing.T) {
 	f.AcceptErr = client.NewError(client.ReasonForbidden, "not allowed to an agent")
 	if code := c.Run(t, "servers", "forget", "notes"); code != 1 || !strings.Contains(c.Err.String(), "not allowed to an agent") {
 		t.Errorf("exit %d: %s", code, c.Err.String())
+	}
+}
+
+// Of a server behind an address a person is shown the host, and names.
+func TestRemoteSheet(t *testing.T) {
+	s := &pb.ServerStart{
+		Digest: bytes.Repeat([]byte{1}, 32), Server: "notes", Project: "/home/ana/shop", From: "/home/ana/shop/.mcp.json",
+		Remote: &pb.RemoteStart{Host: "mcp.test\x1b[2J", Headers: []string{"Authorization", "X-Team"}, Variables: []string{"TOKEN"}, Terms: strings.Repeat("a", 64)},
+	}
+	var got []string
+	for _, line := range StartSheet(s).Lines(80) {
+		got = append(got, string(line))
+	}
+	want := []string{
+		"server    notes", "project   /home/ana/shop", "named by  /home/ana/shop/.mcp.json", `host      mcp.test\u{1b}[2J`,
+		"sends     Authorization, X-Team", "uses      TOKEN",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := started(s); got != `host mcp.test\u{1b}[2J` {
+		t.Errorf("%q", got)
 	}
 }

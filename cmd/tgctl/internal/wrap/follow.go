@@ -138,7 +138,7 @@ func (f *follower) amend(ctx context.Context, journals []agentconf.Journal, drif
 	past := ui.Map(drift, func(d agentconf.Drift) *pb.UngovernedServer {
 		return &pb.UngovernedServer{Server: d.ID, Path: d.Path, How: string(d.How)}
 	})
-	return f.w.session.Amend(ctx, ui.Map(journals, configFile), past)
+	return f.w.session.Amend(ctx, ui.Map(journals, configFile), ui.Map(f.w.plan.Remotes(), remoteServer), past)
 }
 
 // reportUngoverned reports the servers that were ungoverned.

@@ -47,6 +47,10 @@ func (w *wrapping) openSession(ctx context.Context) error {
 	spec := &pb.SessionSpec{
 		Id: w.id, Agent: w.plan.Agent(), Command: w.argv, Project: w.cwd,
 		Profile: profiles[w.profile], Keep: w.keep, Outlasting: w.outlasts(), Tools: w.plan.HooksTools(), Files: ui.Map(journals, configFile),
+		Remotes: ui.Map(w.plan.Remotes(), remoteServer),
+		Left: ui.Map(w.plan.Left(), func(l agentconf.Left) *pb.LeftServer {
+			return &pb.LeftServer{Server: l.ID, Path: l.Path, Why: l.Why}
+		}),
 	}
 	if w.session, err = w.client.OpenSession(ctx, spec); err != nil {
 		return fmt.Errorf("open a session: %w", err)
@@ -68,6 +72,16 @@ func (w *wrapping) openSession(ctx context.Context) error {
 // configFile returns a file and how to restore it, for the daemon.
 func configFile(j agentconf.Journal) *pb.ConfigFile {
 	return &pb.ConfigFile{Path: j.Path, Journal: j.Text}
+}
+
+// remoteServer returns a server behind an address, for the daemon.
+func remoteServer(r agentconf.Remote) *pb.RemoteServer {
+	return &pb.RemoteServer{
+		Server: r.Server, Address: r.Address, Transport: string(r.Transport), From: r.From, Helper: r.Helper, Login: r.Login, Syntax: r.Syntax, Own: r.Own,
+		Headers: ui.Map(r.Headers, func(h agentconf.Header) *pb.RemoteHeader {
+			return &pb.RemoteHeader{Name: h.Name, Template: h.Template, Variable: h.Variable, Optional: h.Optional}
+		}),
+	}
 }
 
 // checkConfiguration returns an error if a configuration file has errors, since the rules in

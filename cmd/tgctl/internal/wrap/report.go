@@ -54,7 +54,11 @@ func (w *wrapping) announce() {
 			left = append(left, string(display.Name(e.ID))+": "+string(display.Text(e.Ungoverned)))
 		case e.Offers() || e.Off == agentconf.Starts || e.Off == agentconf.Pending:
 			governed = append(governed, string(display.Name(e.ID)))
-			w.detail("%s, of %s in %s: %s", e.ID, e.Scope, e.File, strings.Join(append([]string{e.Command}, e.Args...), " "))
+			what := strings.Join(append([]string{e.Command}, e.Args...), " ")
+			if e.Remote != nil {
+				what = "host " + e.Remote.Host()
+			}
+			w.detail("%s, of %s in %s: %s", e.ID, e.Scope, e.File, what)
 			w.governed = append(w.governed, e.ID)
 		default:
 			w.detail("%s in %s does not start: %s", e.ID, e.Scope, e.NotStarted())

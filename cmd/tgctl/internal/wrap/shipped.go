@@ -28,7 +28,11 @@ func (w *wrapping) checkShipped(ctx context.Context) error {
 				display.Name(s.ID), display.Text(s.Later))
 			continue
 		}
-		start, err := w.client.Look(ctx, &pb.LookRequest{Server: s.ID, From: s.From, Cwd: s.Cwd, Command: s.Command, Sets: s.Sets})
+		look := &pb.LookRequest{Server: s.ID, From: s.From, Cwd: s.Cwd, Command: s.Command, Sets: s.Sets}
+		if s.Remote != nil {
+			look.Remote = remoteServer(*s.Remote)
+		}
+		start, err := w.client.Look(ctx, look)
 		if err != nil && ctx.Err() != nil {
 			return fmt.Errorf("inspect server %s of the project: %w", s.ID, err)
 		}
@@ -36,7 +40,7 @@ func (w *wrapping) checkShipped(ctx context.Context) error {
 			w.message("server %s comes with this project and is withheld, since it can't be inspected: %s", display.Name(s.ID), display.Text(err.Error()))
 			continue
 		}
-		if start == nil {
+		if start == nil && s.Remote == nil {
 			w.message("server %s comes with this project, but its program %s was not found: it is withheld until the program exists and you accept it",
 				display.Name(s.ID), display.Text(s.Command[0]))
 		}
@@ -65,7 +69,7 @@ func (w *wrapping) askToStart(ctx context.Context, s *pb.ServerStart) (bool, err
 	if w.Surface() != "terminal" {
 		return false, nil
 	}
-	w.message("server %s comes with this project and has not been accepted. It would run:", display.Name(s.GetServer()))
+	w.message("server %s comes with this project and has not been accepted. It would %s:", display.Name(s.GetServer()), display.Safe(ui.Choose(s.GetRemote() != nil, "send what it is asked to this host", "run")))
 	if err := ui.WriteLines(w.Err, trust.StartSheet(s).Lines(w.Width())); err != nil {
 		return false, err
 	}
