@@ -15,9 +15,6 @@ const (
 	dryColumns = 80
 	// nameColumns limits the width of names, so that there is room for the reasons.
 	nameColumns = 32
-
-	// loginHint says what to do about a server whose login the agent holds.
-	loginHint = "the agent logs in itself, which it can't any more: log in with `tgctl login %s`"
 )
 
 // showDiff prints the changes as a diff, and whether each server would be governed. It works
@@ -72,9 +69,6 @@ func (w *wrapping) listServers() error {
 			table.Note(display.Text(e.Ungoverned))
 		} else if e.From != "" {
 			table.Note("comes with the project: started once you accept what it would run")
-		}
-		if e.Remote != nil && e.Remote.Login {
-			table.Note(display.Safe(fmt.Sprintf(loginHint, display.Name(e.ID))))
 		}
 	}
 	if err := flush(); err != nil {
