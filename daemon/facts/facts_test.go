@@ -167,6 +167,8 @@ func TestSecretsInDisguise(t *testing.T) {
 		"tag characters":   "a flag: \U0001F3F4" + tags(token),
 		"percent":          percent(token),
 		"percent twice":    strings.ReplaceAll(percent(token), "%", "%25"),
+		"percent thrice":   strings.ReplaceAll(percent(token), "%", "%2525"),
+		"base64, percent":  "https://x.example/?d=" + percent(base64.StdEncoding.EncodeToString([]byte(token+"???"))),
 		"base64":           base64.StdEncoding.EncodeToString([]byte("export TOKEN=" + token)),
 		"base64 url":       "data " + base64.RawURLEncoding.EncodeToString([]byte(token+"???")),
 		"base64 in a run":  "x/" + base64.StdEncoding.EncodeToString([]byte("token "+token)),

@@ -35,16 +35,19 @@ func eachReading(text []byte, look func(reading []byte, as readAs) (more bool)) 
 	if !look(plain, as) || len(hidden) > 0 && !look(hidden, unfolded) {
 		return
 	}
-	if percent, ok := percentDecoded(plain); ok && !look(percent, unfolded) {
-		return
-	}
-	if read, ok := unescaped(plain); ok && !look(read, unfolded) {
-		return
-	}
 	more := true
 	left := len(plain) + mostRecoded
 	found := func(run []byte) {
 		more = more && look(run, decoded)
+	}
+	if percent, ok := percentDecoded(plain); ok {
+		if !look(percent, unfolded) {
+			return
+		}
+		base64Runs(percent, 1, &left, found) // as it may be in the query of an address
+	}
+	if read, ok := unescaped(plain); ok && more && !look(read, unfolded) {
+		return
 	}
 	base64Runs(plain, 0, &left, found)
 	if whole, ok := withoutBreaks(plain); ok && more && look(whole, rejoined) {
@@ -164,7 +167,10 @@ func percentDecoded(text []byte) ([]byte, bool) {
 	if bytes.IndexByte(text, '%') < 0 {
 		return text, false
 	}
-	read := uri.Decoded(uri.Decoded(string(text)))
+	read := string(text)
+	for range 3 {
+		read = uri.Decoded(read)
+	}
 	return []byte(read), len(read) < len(text)
 }
 

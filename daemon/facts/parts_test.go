@@ -128,7 +128,7 @@ func TestFolded(t *testing.T) {
 }
 
 func TestPercentDecoded(t *testing.T) {
-	for in, want := range map[string]string{"%41": "A", "%2541": "A", "%252541": "%41", "100%": "100%", "%zz%41": "%zzA", "%4": "%4", "": ""} {
+	for in, want := range map[string]string{"%41": "A", "%2541": "A", "%252541": "A", "%25252541": "%41", "100%": "100%", "%zz%41": "%zzA", "%4": "%4", "": ""} {
 		got, changed := percentDecoded([]byte(in))
 		if string(got) != want || changed != (in != want) {
 			t.Errorf("%q: got %q %v, want %q", in, got, changed, want)
