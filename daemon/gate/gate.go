@@ -97,7 +97,7 @@ type Judgement struct {
 	Extent Extent   // of what Facts.Of has found that it destroys, as far as that depends on what there is
 	Grain  *Grain   // what Facts.Of has found that a grant may cover of it; nil: it is no call of the agent's shell
 
-	canary *bool // what isCanary has found; nil: nothing yet
+	canary struct{ known, is bool } // what isCanary has found
 
 	early *[]Fact // facts that were found just before it is judged; nil: they are found then
 

@@ -366,11 +366,10 @@ func Direction(side wire.Side) string {
 // isCanary reports whether c is a call of `tgctl doctor`. It is asked several times about each call,
 // and reads the arguments once.
 func (c *Call) isCanary() bool {
-	if c.canary == nil {
-		is := c.comesFromDoctor()
-		c.canary = &is
+	if !c.canary.known {
+		c.canary.known, c.canary.is = true, c.comesFromDoctor()
 	}
-	return *c.canary
+	return c.canary.is
 }
 
 // comesFromDoctor reports whether c goes to doctor's own server, or is the command that it gives to an

@@ -197,7 +197,7 @@ func (c *Call) withArguments(arguments []byte, whose string) (*Call, error) {
 		}
 	}
 	edited := *c
-	edited.canary = nil
+	edited.canary.known = false
 	err := edited.splice(at)
 	if err != nil {
 		return fail(err)
