@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -38,7 +39,56 @@ type Network struct {
 // transport is what some connections share.
 type transport struct {
 	*http.Transport
-	users int
+	users int // guarded by the Network
+
+	mu     sync.Mutex // guards the fields below
+	conns  map[net.Conn]bool
+	closed bool
+}
+
+// keep returns dial with its connections kept for closeAll.
+func (t *transport) keep(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		k := &keptConn{conn, t}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.closed { // the request that wanted it was abandoned
+			_ = conn.Close() // nothing was written
+			return nil, ErrLeft
+		}
+		t.conns[k] = true
+		return k, nil
+	}
+}
+
+// closeAll closes the connections, which nobody uses any more. What the HTTP client still holds for
+// busy would stay open until it has been idle for long.
+func (t *transport) closeAll() {
+	t.CloseIdleConnections()
+	t.mu.Lock()
+	t.closed = true
+	conns := slices.Collect(maps.Keys(t.conns))
+	t.mu.Unlock()
+	for _, conn := range conns {
+		_ = conn.Close() // nothing is read or written
+	}
+}
+
+// keptConn is a connection that its transport forgets once it is closed.
+type keptConn struct {
+	net.Conn
+	transport *transport
+}
+
+func (c *keptConn) Close() error {
+	c.transport.mu.Lock()
+	delete(c.transport.conns, c)
+	c.transport.mu.Unlock()
+	return c.Conn.Close()
 }
 
 // NewNetwork returns a Network that looks up names with resolver.
@@ -102,7 +152,7 @@ func (n *Network) acquire(s *Server, to *address) (t *transport, release func(),
 	}
 	t = n.transports[key]
 	if t == nil {
-		t = &transport{Transport: n.transport(s, to, config, proxy)}
+		t = n.transport(s, to, config, proxy)
 		n.transports[key] = t
 	}
 	t.users++
@@ -111,20 +161,20 @@ func (n *Network) acquire(s *Server, to *address) (t *transport, release func(),
 		n.mu.Lock()
 		if t.users--; t.users == 0 {
 			delete(n.transports, key)
-			t.CloseIdleConnections()
+			t.closeAll()
 		}
 		n.mu.Unlock()
 		n.wait.Done()
 	}, nil
 }
 
-func (n *Network) transport(s *Server, to *address, config *tls.Config, proxy *url.URL) *http.Transport {
+func (n *Network) transport(s *Server, to *address, config *tls.Config, proxy *url.URL) *transport {
 	var system net.Dialer
-	t := &http.Transport{
+	t := &transport{conns: map[net.Conn]bool{}, Transport: &http.Transport{
 		TLSClientConfig: config, TLSHandshakeTimeout: connectTimeout, ForceAttemptHTTP2: true,
 		MaxIdleConnsPerHost: 32, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: maxHeaderBytes,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingInterval, PingTimeout: pingTimeout},
-	}
+	}}
 	switch {
 	case to.socket != "":
 		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -137,6 +187,7 @@ func (n *Network) transport(s *Server, to *address, config *tls.Config, proxy *u
 		d := &dialer{hostPort: hostPort(to.url), policy: s.Policy, resolver: n.resolver, dial: system.DialContext}
 		t.DialContext = d.DialContext
 	}
+	t.DialContext = t.keep(t.DialContext)
 	return t
 }
 
