@@ -163,6 +163,9 @@ func (l *ledger) note(e *agenthook.Event) {
 
 // name returns the path of a transcript below the folder of all, or path if it is not there.
 func (l *ledger) name(path string) string {
+	if name, below := strings.CutPrefix(path, l.folder+"/"); below {
+		return name // as almost always, so that no event has the folder looked up
+	}
 	name, _, err := nameIn(l.folder, path)
 	if err != nil {
 		return path

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
@@ -35,7 +34,7 @@ type Protection struct {
 type silent struct {
 	Protection
 	ledger   *ledger
-	compared map[string]time.Time // when a transcript had been written that was compared, by path
+	compared map[string]time.Time // when a transcript had been written that was compared, by its path below the folder
 }
 
 // watchSilent compares transcripts until the registry is stopped.
@@ -82,22 +81,27 @@ func (r *Registry) scan(s *silent) {
 	if err != nil {
 		return // the agent has none yet
 	}
-	r.list(top, maxListed, func(path string, info beneath.Info) bool {
+	dir, err := beneath.Open(top)
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	_ = walk(r.ctx, dir, ".", maxListed, func(name string, info beneath.Info) bool { // what can't be listed is not there
 		if r.ctx.Err() != nil || len(calls) > maxJudged { // the next scan goes on
 			return false
 		}
-		found[path] = true
-		name, written := strings.TrimPrefix(path, top+"/"), time.Unix(info.Mtime.Unix())
+		found[name] = true
+		written := time.Unix(info.Mtime.Unix())
 		if !info.IsRegular() || !s.ledger.contract.Transcript.Is(name) || slices.Contains(names, name) ||
-			written.Before(s.ledger.since) || written.After(quiet) || written.Equal(s.compared[path]) {
+			written.Before(s.ledger.since) || written.After(quiet) || written.Equal(s.compared[name]) {
 			return true
 		}
-		s.compared[path] = written
-		calls = append(calls, s.ledger.missed(r.ctx, path, s.Covers, running)...)
+		s.compared[name] = written
+		calls = append(calls, s.ledger.missed(r.ctx, top+"/"+name, s.Covers, running)...)
 		return true
 	})
 	if len(calls) <= maxJudged {
-		maps.DeleteFunc(s.compared, func(path string, _ time.Time) bool { return !found[path] })
+		maps.DeleteFunc(s.compared, func(name string, _ time.Time) bool { return !found[name] })
 	}
 	if len(calls) == 0 {
 		return
@@ -105,36 +109,6 @@ func (r *Registry) scan(s *silent) {
 	u := describe(calls, r.Redact)
 	u.Since = time.Now()
 	r.warn(&gate.Shim{Session: s.ID, Agent: s.Agent}, "", "unjudged", u)
-}
-
-// list calls visit for what is in a folder and in those below it, until visit reports false. Of all
-// names no more than max are read, since there may be more than there is memory or time for. What
-// can't be listed is not there.
-func (r *Registry) list(top string, max int, visit func(path string, info beneath.Info) bool) {
-	for folders := []string{top}; len(folders) > 0 && max > 0 && r.ctx.Err() == nil; folders = folders[1:] {
-		dir, err := beneath.Open(folders[0])
-		if err != nil {
-			continue
-		}
-		names, _, _ := dir.Names(max)
-		max -= len(names)
-		slices.Sort(names)
-		for _, name := range names {
-			info, err := dir.Lstat(name)
-			if err != nil {
-				continue
-			}
-			path := filepath.Join(folders[0], name)
-			if !visit(path, info) {
-				dir.Close()
-				return
-			}
-			if info.IsDir() {
-				folders = append(folders, path)
-			}
-		}
-		dir.Close()
-	}
 }
 
 // running reports whether an agent of a kind runs that has run hooks, and returns the paths of

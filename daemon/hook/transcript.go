@@ -10,7 +10,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -96,43 +98,61 @@ var (
 // beside its own: below, and also in folders there. It leaves out those that were last written before
 // since, and returns an error if there may be more.
 func transcriptsBelow(ctx context.Context, folder, below string, since time.Time) (paths []string, err error) {
-	dir, name, err := within(folder, below)
+	dir, start, err := within(folder, below)
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	folders := []string{name}
-	for looked := 0; len(folders) > 0; folders = folders[1:] {
-		at, err := dir.Dir(folders[0])
-		if errors.Is(err, fs.ErrNotExist) {
+	err = walk(ctx, dir, start, maxLooked, func(name string, info beneath.Info) bool {
+		if isJournal := path.Base(name) == "journal.jsonl"; !info.IsDir() && strings.HasSuffix(name, ".jsonl") && !isJournal && !time.Unix(info.Mtime.Unix()).Before(since) {
+			paths = append(paths, folder+"/"+name)
+		}
+		return len(paths) <= maxSubagents
+	})
+	if len(paths) > maxSubagents {
+		paths, err = paths[:maxSubagents], errTooManyFiles
+	}
+	return paths, err
+}
+
+// walk calls visit for what is in the folder start below dir, and in the folders there, until visit
+// reports false. name is a path below dir. No more than max names are read, since there may be more
+// than there is memory or time for. The error is the first; errTooManyFiles if there are more.
+func walk(ctx context.Context, dir *beneath.Dir, start string, max int, visit func(name string, info beneath.Info) (more bool)) (err error) {
+	for folders := []string{start}; len(folders) > 0; folders = folders[1:] {
+		at, failed := dir.Dir(folders[0])
+		if errors.Is(failed, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil {
-			return paths, err
+		if failed != nil {
+			err = cmp.Or(err, failed)
+			continue
 		}
-		names, all, err := at.Names(maxLooked - looked)
-		if looked += len(names); err == nil && !all {
-			err = errTooManyFiles
-		}
+		names, all, failed := at.Names(max)
+		err = cmp.Or(err, failed)
+		slices.Sort(names)
 		for _, base := range names {
-			switch info, failed := at.Lstat(base); {
-			case failed != nil || ctx.Err() != nil:
-				err = cmp.Or(err, failed, context.Cause(ctx))
-			case info.IsDir():
-				folders = append(folders, folders[0]+"/"+base)
-			case strings.HasSuffix(base, ".jsonl") && base != "journal.jsonl" && !time.Unix(info.Mtime.Unix()).Before(since): // a journal is no conversation
-				paths = append(paths, folder+"/"+folders[0]+"/"+base)
+			info, failed := at.Lstat(base)
+			if failed != nil {
+				err = cmp.Or(err, failed)
+				continue
+			}
+			name := path.Join(folders[0], base)
+			if err = cmp.Or(err, context.Cause(ctx)); ctx.Err() != nil || !visit(name, info) {
+				_ = at.Close() // nothing was written, here and below
+				return err
+			}
+			if info.IsDir() {
+				folders = append(folders, name)
 			}
 		}
-		_ = at.Close() // nothing was written
-		if len(paths) > maxSubagents {
-			paths, err = paths[:maxSubagents], errTooManyFiles
+		_ = at.Close()
+		if failed == nil && !all {
+			return cmp.Or(err, errTooManyFiles)
 		}
-		if err != nil {
-			return paths, err
-		}
+		max -= len(names)
 	}
-	return paths, nil
+	return err
 }
 
 // openTranscript opens the file at path, which must be below folder.

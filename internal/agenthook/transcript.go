@@ -102,13 +102,13 @@ const maxValues = 200_000
 const toolUseError = "<tool_use_error>"
 
 func claudeUses(c *Contract, line rawjson.Object) []Use {
-	kind := line.OptionalText("type")
-	content := line.Object("message").Get("content")
+	kind, message := line.OptionalText("type"), line.Object("message")
+	content := message.Get("content")
 	if kind != "assistant" && kind != "user" || len(content) == 0 || content[0] != '[' {
 		return nil
 	}
 	var uses []Use
-	for _, block := range line.Object("message").Objects("content") {
+	for _, block := range message.Objects("content") {
 		switch what := block.OptionalText("type"); {
 		case kind == "assistant" && what == "tool_use":
 			uses = append(uses, c.use(block.OptionalText("id"), block.OptionalText("name"), block.Get("input")))
@@ -170,7 +170,7 @@ func geminiUses(c *Contract, line rawjson.Object) []Use {
 
 func qwenUses(c *Contract, line rawjson.Object) []Use {
 	kind := line.OptionalText("type")
-	if kind != "assistant" && kind != "tool_result" || !line.Object("message").Has("parts") {
+	if kind != "assistant" && kind != "tool_result" {
 		return nil
 	}
 	var uses []Use
