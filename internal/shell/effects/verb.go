@@ -105,21 +105,21 @@ func Verb(line *shell.Line, e *Effects) (c *shell.Command, verb string, err erro
 
 // verbWords returns the words that say what a program does; none if that is not certain.
 func verbWords(c *shell.Command, isTask bool) (words []string) {
-	for i, w := range c.Args {
-		isFlag := strings.HasPrefix(w.Value, "-")
-		if isVerb := i == 0 || i == 1 && slices.Contains(runners, c.Args[0].Value); isFlag || !isTask && !isVerb {
-			if isVerb && !isTask {
-				return nil // it does not say what it runs
-			}
-			continue
+	isFlag := func(w shell.Word) bool { return strings.HasPrefix(w.Value, "-") }
+	said := c.Args[:min(1, len(c.Args))]
+	if isTask {
+		said = slices.DeleteFunc(slices.Clone(c.Args), isFlag)
+	} else if len(said) == 1 && slices.Contains(runners, said[0].Value) {
+		said = c.Args[:min(2, len(c.Args))]
+		if len(said) == 1 {
+			return nil // it does not say what it runs
 		}
-		if !verbForm.MatchString(w.Value) {
+	}
+	for _, w := range said {
+		if !isTask && isFlag(w) || !verbForm.MatchString(w.Value) {
 			return nil // words of one verb could be those of another, split otherwise
 		}
 		words = append(words, w.Value)
-	}
-	if !isTask && len(words) == 1 && slices.Contains(runners, words[0]) {
-		return nil
 	}
 	return words
 }
