@@ -1,4 +1,4 @@
-// Package secret reads secrets from files that only their owner can access.
+// Package secret reads and writes files that only their owner can access.
 package secret
 
 import (
@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -56,4 +57,29 @@ func ReadFile(path string) (string, error) {
 		return "", err
 	}
 	return string(text), nil
+}
+
+// WriteFile replaces the file at path, or makes it, with mode 0600. When it returns nil the text survives
+// a power failure. Only one process at a time may write a file.
+func WriteFile(path string, text []byte) error {
+	fresh := path + ".new"
+	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(fresh, path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -252,7 +252,7 @@ func (v *Vault) newKey(ctx context.Context, f *file) error {
 	}
 	if err != nil {
 		f.Keyring, f.Why = "", fmt.Sprintf("the keyring can't be used: %.300s", err.Error())
-		if err := replace(filepath.Join(v.dir, keyName), []byte(text+"\n")); err != nil {
+		if err := secret.WriteFile(filepath.Join(v.dir, keyName), []byte(text+"\n")); err != nil {
 			return fmt.Errorf("store the key of logins: %w", err)
 		}
 	}
@@ -290,34 +290,10 @@ func (v *Vault) read() (*file, error) {
 func (v *Vault) write(f *file) error {
 	text, err := json.Marshal(f)
 	if err == nil {
-		err = replace(filepath.Join(v.dir, fileName), append(text, '\n'))
+		err = secret.WriteFile(filepath.Join(v.dir, fileName), append(text, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("store the logins: %w", err)
 	}
 	return nil
-}
-
-// replace replaces a file by one of 0600 that survives a power failure.
-func replace(path string, text []byte) error {
-	fresh := path + ".new"
-	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(fresh, path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

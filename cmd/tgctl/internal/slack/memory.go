@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/internal/secret"
 )
 
 // message is what is remembered of a question's message across restarts.
@@ -94,22 +96,7 @@ func (m *memory) write(all []message) error {
 	if err != nil {
 		return err
 	}
-	fresh, err := os.OpenFile(m.path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = fresh.Write(append(text, '\n'))
-	if err = errors.Join(err, fresh.Sync(), fresh.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(fresh.Name(), m.path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(m.path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return secret.WriteFile(m.path, append(text, '\n'))
 }
 
 // close releases the lock. A nil memory may be closed.
