@@ -186,10 +186,7 @@ func (r *Registry) Remote(session, server string) (agentconf.Remote, bool) {
 	if s == nil && r.remotes != nil {
 		return r.remotes(session, server)
 	}
-	if i := slices.IndexFunc(all, func(one agentconf.Remote) bool { return one.Server == server }); i >= 0 {
-		return all[i], true
-	}
-	return agentconf.Remote{}, false
+	return agentconf.RemoteOf(all, server)
 }
 
 // save stores what the next daemon needs of s. r.mu must be held.

@@ -588,7 +588,7 @@ func (f *planned) describeRenewed(agent Agent) {
 			e.describe(f.doc.At(e.Path), agent)
 			if e.stays != "" {
 				e.leaveAddress("")
-				e.Ungoverned, e.Remote = e.Ungoverned+", left as it is: "+e.stays, nil
+				e.leaveRemote()
 			}
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
@@ -111,6 +113,11 @@ func (e *Entry) leaveAddress(kind string) {
 	}
 }
 
+// leaveRemote leaves an entry with an address ungoverned, for the reason in stays.
+func (e *Entry) leaveRemote() {
+	e.Ungoverned, e.Remote = e.Ungoverned+", left as it is: "+e.stays, nil
+}
+
 // describeRemotes describes the entries with an address, and has those governed that can be.
 func (f *Found) describeRemotes(agent Agent, env Env) {
 	if !governRemotes && !env.remotes {
@@ -139,8 +146,7 @@ func (f *Found) describeRemotes(agent Agent, env Env) {
 				e.stays = "another one has its name"
 			}
 			if e.stays != "" {
-				e.Ungoverned += ", left as it is: " + e.stays
-				e.Remote = nil
+				e.leaveRemote()
 				continue
 			}
 			e.Ungoverned, taken[e.ID] = "", e.Remote
@@ -220,7 +226,7 @@ func (r *Remote) readHeaders(n edit.Node) string {
 		}
 	}
 	for _, h := range r.Headers {
-		if !isHeaderName(h.Name) {
+		if !httpguts.ValidHeaderFieldName(h.Name) {
 			return fmt.Sprintf("%q is not the name of a header", h.Name)
 		}
 	}
@@ -254,14 +260,6 @@ func parseAddress(text string) (*url.URL, error) {
 		return nil, fmt.Errorf("its address is neither http, https nor unix://")
 	}
 	return u, nil
-}
-
-// isHeaderName reports whether s may be the name of a header.
-func isHeaderName(s string) bool {
-	const special = "!#$%&'*+-.^_`|~"
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune(special, r)
-	})
 }
 
 // templates returns the texts in which references are expanded.
@@ -315,6 +313,14 @@ func (r *Remote) Host() string {
 		}
 	}
 	return host
+}
+
+// RemoteOf returns the description of a server, if it is among all.
+func RemoteOf(all []Remote, server string) (Remote, bool) {
+	if i := slices.IndexFunc(all, func(r Remote) bool { return r.Server == server }); i >= 0 {
+		return all[i], true
+	}
+	return Remote{}, false
 }
 
 // Terms returns the hex SHA-256 of everything that decides where requests go, and with which headers.

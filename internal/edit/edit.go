@@ -309,27 +309,30 @@ func (op Op) fits(n Node) error {
 
 // Extent returns the text of the object n, complete with its layout: see [Syntax].
 func (n Node) Extent() (string, error) {
-	if n.Kind() != Object {
-		return "", errors.New("it is not an object")
-	}
-	s, err := n.d.syntax.Extent(n)
+	s, err := n.extent()
 	if err != nil {
 		return "", err
 	}
 	return string(n.d.src[s.Start:s.End]), nil
 }
 
+func (n Node) extent() (Span, error) {
+	if n.Kind() != Object {
+		return Span{}, errors.New("it is not an object")
+	}
+	return n.d.syntax.Extent(n)
+}
+
 // Paste returns the change for the operation [Put]. braced reports whether a text is between braces.
 func (op Op) Paste(n Node, braced func(text string) bool) ([]Splice, error) {
-	now, err := n.Extent()
+	s, err := n.extent()
 	if err != nil {
 		return nil, err
 	}
-	if braced(now) != braced(op.Text) {
+	if braced(string(n.d.src[s.Start:s.End])) != braced(op.Text) {
 		return nil, errors.New("its layout is of another kind")
 	}
-	s, err := n.d.syntax.Extent(n)
-	return []Splice{{s.Start, s.End, op.Text}}, err
+	return []Splice{{s.Start, s.End, op.Text}}, nil
 }
 
 // Drops reports whether the operation removes item or member i of n.

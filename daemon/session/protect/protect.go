@@ -197,12 +197,11 @@ func (g *Guard) Of(id, server string) (agent string, ok bool) {
 func (g *Guard) Remote(id, server string) (agentconf.Remote, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if k := g.kept[id]; k != nil {
-		if i := slices.IndexFunc(k.Protection.Remotes, func(r agentconf.Remote) bool { return r.Server == server }); i >= 0 {
-			return k.Protection.Remotes[i], true
-		}
+	k := g.kept[id]
+	if k == nil {
+		return agentconf.Remote{}, false
 	}
-	return agentconf.Remote{}, false
+	return agentconf.RemoteOf(k.Protection.Remotes, server)
 }
 
 // Variable returns a variable of the agent's environment as a protection has it; empty if it has

@@ -77,7 +77,7 @@ var mayImport = map[string][]string{
 	"internal/edit/jsonc":    {sys, json, hujson, "internal/edit"},
 	"internal/edit/tomledit": {toml, "internal/edit"},
 	"internal/edit/yamledit": {yaml, "internal/edit"},
-	"internal/agentconf":     {sys, json, diff, "internal/agenthook", "internal/edit", "internal/edit/jsonc", "internal/edit/tomledit", "internal/edit/yamledit"},
+	"internal/agentconf":     {sys, json, diff, nethttp, "internal/agenthook", "internal/edit", "internal/edit/jsonc", "internal/edit/tomledit", "internal/edit/yamledit"},
 	"internal/display":       {sys, json, text},
 	"internal/uri":           {idna},
 	// Command lines: the only package that knows the parser, and what is known of programs.
