@@ -23,8 +23,8 @@ AGENTS    = internal/test/e2e/agents
 # The extensions that ship. Those with a go.mod are modules of their own.
 EXTENSIONS = pathguard quota scrubber
 
-.PHONY: help demo build extensions test test-all loosen lint fmt vet staticcheck duplicates darwin generate check-generated fuzz random soak bench corpus \
-        packages packages-check rig install install-units uninstall clean cc npm agents
+.PHONY: help demo build extensions test test-all loosen lint fmt vet staticcheck duplicates darwin generate check-generated fuzz random pictures check-pictures soak bench corpus \
+        packages packages-check rig install install-units uninstall clean cc npm agents fleet-demo fleet-chaos fleet-bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,8 +32,11 @@ help: ## list the targets
 demo: build ## build the programs and run the tour: one call forwarded, one denied, one held
 	bin/tgctl demo
 
-build: extensions ## build thoughtgated, tgctl, tg-shim and the extensions into bin/
-	$(BUILD) -o bin/ ./cmd/thoughtgated ./cmd/tgctl ./cmd/tg-shim
+fleet-demo: build ## a fleet on one machine: three users join, get a policy, one answers the question of another
+	$(GO) run ./internal/test/fleet/demo bin
+
+build: extensions ## build thoughtgated, tgctl, tg-shim, tg-fleet and the extensions into bin/
+	$(BUILD) -o bin/ ./cmd/thoughtgated ./cmd/tgctl ./cmd/tg-shim ./cmd/tg-fleet
 
 # What an extension consists of, as tools/packages has it too: its manifest, its
 # page, what is no test of its Python, and the program if it is one in Go.
@@ -47,14 +50,16 @@ extensions: ## build only the extensions, each into a folder that can be install
 		if [ -f $$from/main.go ]; then (cd $$from && $(BUILD) -o "$$to/$$name" .) || exit 1; fi; \
 	done
 
-# A package may take TESTLIMIT: on a machine of two cores that does something else
-# beside it, the longest has taken 25 minutes. GOTEST lists at the end what was skipped.
-TESTLIMIT ?= 60m
+# A package may take TESTLIMIT, and a test that hangs costs no more: the longest takes two minutes
+# on two quiet cores, and has taken 25 minutes where the machine did something else beside it.
+# GOTEST lists at the end what was skipped.
+TESTLIMIT ?= 30m
 GOTEST     = CGO_ENABLED=1 GORACE='$(GORACE) atexit_sleep_ms=0' $(GO) -C tools run ./gotest
 
-# lint runs go vet, and nobody debugs these binaries: a minute less for the linker. Tests
-# that run beside each other wait more than they compute.
-TESTFLAGS = -timeout $(TESTLIMIT) -vet=off -ldflags='-s -w' -parallel 4
+# lint runs go vet, and nobody debugs these binaries: a minute less for the linker. With -trimpath
+# their packages are those of `make build` and `make packages`, and of any other clone: they are
+# compiled once for all. Tests that run beside each other wait more than they compute.
+TESTFLAGS = -timeout $(TESTLIMIT) -vet=off -trimpath -ldflags='-s -w' -parallel 4
 
 # The race detector looks into all but SQLite and the hash of passphrases, where it spent most of
 # its time; see RaceFlags in internal/test/programs, which must be the same.
@@ -67,48 +72,61 @@ PLAIN = CGO_ENABLED=0 -tags grpcnotrace
 
 test: cc npm ## install what the tests need and run all of them, with the race detector where goroutines meet
 	@$(GOTEST) .. $(RACE) $(TESTFLAGS) -p 2 race:./... \
-		-- ../tools/packages $(TESTFLAGS) ./... \
+		-- ../tools/packages $(PLAIN) $(TESTFLAGS) ./... \
 		-- .. $(PLAIN) $(TESTFLAGS) -p 2 plain:./... \
-		-- ../extensions/scrubber -race $(TESTFLAGS) ./... \
-		-- . ./gotest ./loosen
+		-- ../extensions/scrubber -race $(TESTFLAGS) race:./... \
+		-- ../extensions/scrubber $(PLAIN) $(TESTFLAGS) plain:./... \
+		-- ../internal/tuf/oracle $(PLAIN) $(TESTFLAGS) ./... \
+		-- . $(PLAIN) $(TESTFLAGS) ./gotest ./loosen
 
 # Each of these is something of which `make test` runs a small piece. KILLS is how often daemons are
 # killed under load, a quarter as often under a real systemd.
 KILLS ?= 2000
 
 test-all: cc npm ## run the long campaigns, of which test runs a small piece each; takes two hours
-	$(GOTEST) .. $(RACE) $(TESTFLAGS) plain:./...
+	$(GOTEST) .. $(RACE) $(TESTFLAGS) plain:./... \
+		-- ../extensions/scrubber -race $(TESTFLAGS) plain:./...
 	$(GO) test -count=1 -run '^TestNothingIsLeft$$' -v -timeout 60m ./daemon/handover -args -sessions=1000
 	$(GO) test -count=1 -run '^TestKills' -v -timeout 0 ./internal/test/kills -args -kills=$(KILLS)
 	THOUGHTGATE_KILLS=500 $(GO) test -count=1 -run '^TestCallsSurviveKills$$' -v -timeout 60m ./daemon/relay
 	$(GO) test -count=1 -run '^TestKill' -v -timeout 60m ./cmd/tgctl/internal/wrap -args -all-kills
 	$(GO) test -count=1 -run '^TestKill' -v -timeout 60m ./internal/agentconf -args -all-kills
 	$(GO) test -count=1 -run '^TestAgreesWithGit$$|^TestLargeTree$$' -v -timeout 0 ./internal/worktree -args -cases=1000 -files=100000
+	$(GO) test -count=1 -run '^TestScan$$' -v -timeout 0 ./internal/test/e2e -args -scans=100
+	$(GO) -C internal/tuf/oracle test -count=1 -v -timeout 60m . -args -cases=5000
 	$(GO) test -count=1 -run '^TestRandomLinesAgainstBash$$' -v -timeout 60m ./internal/shell -args -lines=100000
-	$(GO) test -count=1 -run '^TestRemote$$' -v -timeout 60m ./internal/test/hostile -args -behind=1
+	$(GO) test -count=1 -run '^TestCopierFails$$|^TestRemote$$|^TestWeb$$|^TestSessionsShareConnections$$' -v -timeout 120m ./internal/test/hostile -args -copy=1 -behind=1 -stream=10240 -sessions=200
+	$(GO) test -count=1 -run '^TestConformance$$' -v -timeout 60m ./internal/test/e2e -args -logins
+	$(GO) test -count=1 -run '^TestRealAgents|^TestHook' -v -timeout 60m ./internal/test/e2e -args -ways
 	$(MAKE) loosen
 
 # LOOSEN=REGEXP tries only the changes whose file and description match.
 loosen: ## make the code that decides looser in one place at a time: a test must notice each change
 	$(GO) -C tools run ./loosen $(if $(LOOSEN),-run '$(LOOSEN)') ..
 
-lint: fmt vet staticcheck duplicates check-generated darwin ## everything below that only looks
+lint: fmt vet staticcheck duplicates check-generated check-pictures darwin ## everything below that only looks
 
 fmt: ## list files that gofmt would change
 	@out=$$(gofmt -l client cmd contrib daemon extensions internal proto tools); \
 	if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
+
+# With these, they read what is compiled for the tests and programs.
+vet staticcheck: export CGO_ENABLED = 0
+vet staticcheck: export GOFLAGS += -trimpath -tags=grpcnotrace
 
 vet: ## go vet, the tools included
 	$(GO) vet ./...
 	$(GO) -C tools vet ./...
 	$(GO) -C tools/packages vet ./...
 	$(GO) -C extensions/scrubber vet ./...
+	$(GO) -C internal/tuf/oracle vet ./...
 
 staticcheck: ## staticcheck, at the version that tools/go.mod names
 	$(GO) tool -modfile=tools/go.mod staticcheck ./...
 	$(GO) -C tools tool staticcheck ./...
 	cd tools/packages && $(GO) run -modfile=../go.mod honnef.co/go/tools/cmd/staticcheck ./...
 	cd extensions/scrubber && $(GO) run -modfile=../../tools/go.mod honnef.co/go/tools/cmd/staticcheck ./...
+	cd internal/tuf/oracle && $(GO) run -modfile=../../../tools/go.mod honnef.co/go/tools/cmd/staticcheck ./...
 
 duplicates: ## list what two places of the Go code have in common, if it is 100 tokens or more
 	@out=$$(find client cmd contrib daemon extensions internal tools -name '*.go' -print0 | xargs -0 grep -L '^// Code generated' | \
@@ -116,11 +134,11 @@ duplicates: ## list what two places of the Go code have in common, if it is 100 
 	if [ -n "$$out" ]; then echo "$$out"; exit 1; fi
 
 darwin: ## build and vet for macOS on both architectures
-	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -buildvcs=false ./...
-	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet ./...
-	CGO_ENABLED=0 GOOS=darwin GOARCH=amd64 $(GO) build -buildvcs=false ./...
-	CGO_ENABLED=0 GOOS=darwin GOARCH=amd64 $(GO) vet ./...
-	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) -C extensions/scrubber vet ./...
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -trimpath -buildvcs=false ./...
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet -trimpath ./...
+	CGO_ENABLED=0 GOOS=darwin GOARCH=amd64 $(GO) build -trimpath -buildvcs=false ./...
+	CGO_ENABLED=0 GOOS=darwin GOARCH=amd64 $(GO) vet -trimpath ./...
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) -C extensions/scrubber vet -trimpath ./...
 
 generate: ## write the Go code of proto/ and the secret rules of daemon/facts again
 	$(GO) -C tools run ./protogen ../proto
@@ -133,12 +151,33 @@ check-generated: ## fail when generated code is not what generate would write
 hostile: ## put hostile messages to the real programs: our cases, or CASES=file
 	$(GO) -C internal/test/hostile test -count=1 -timeout 20m $(if $(CASES),-args -cases='$(abspath $(CASES))')
 
+# FLEET are more flags of the test, as FLEET='-seed 4711' to play an earlier run again. It takes ten minutes.
+fleet-chaos: ## kill, cut and stall the engine of a fleet while 100 daemons send 1,000,000 records to it; kill the leader of three
+	$(GO) test -count=1 -timeout 0 -v -run '^(TestChaos|TestThreeNodes)$$' ./internal/test/fleet -args \
+		-daemons=100 -records=1000000 -kills=20 -cuts=50 -crashes=20 -over=6m -leaders=10 $(FLEET)
+
+# Needs as many descriptors, for the devices and for the engine each: `ulimit -n 20000`.
+CONNECTIONS ?= 10000
+fleet-bench: ## measure the engine of a fleet with CONNECTIONS (10000) real devices on this machine
+	$(GO) test -count=1 -timeout 0 -v -run '^TestBench$$' ./internal/test/fleet -args -connections=$(CONNECTIONS)
+
 fuzz: ## run every fuzz target for FUZZTIME (10s)
 	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' client cmd daemon extensions internal | \
 	while IFS=: read -r file name; do \
 		echo "$${file%/*} $${name#func }"; \
 		$(GO) -C "$${file%/*}" test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x . || exit 1; \
 	done
+
+# What tgctl shows of one fixed day, on terminals of three sizes and in a browser. check-pictures compares
+# texts, and of each PNG the digest of what it was drawn from: it needs tmux, and no browser.
+PICTURES = CGO_ENABLED=0 $(GO) test -trimpath -tags grpcnotrace -vet=off -run '^TestPictures' ./cmd/tgctl ./cmd/tgctl/internal/dashboard \
+	./cmd/tgctl/internal/doctor ./cmd/tgctl/internal/inbox ./cmd/tgctl/internal/scan
+
+pictures: ## make docs/pictures again where tgctl shows something else now; needs tmux and Chromium
+	$(PICTURES) -count=1 -update
+
+check-pictures: ## fail when docs/pictures is not what tgctl shows
+	$(PICTURES)
 
 random: ## hold the gates against a plain reference, and shared servers against a model, on 100,000 random cases; play long storms
 	THOUGHTGATE_REFERENCE_CASES=100000 $(GO) test -run TestGatesAgreeWithReference -v -timeout 60m ./daemon/policy
@@ -191,16 +230,34 @@ rig: ## install, upgrade, hang and remove the Debian package under a systemd tha
 	@test -n '$(RIG)' || { echo "make rig: say RIG=program; the Makefile says what it has to do"; exit 1; }
 	E2E_RIG='$(abspath $(RIG))' E2E_RIG_FLAGS='$(RIGFLAGS)' $(GO) test -count=1 -v -timeout 30m -run '^TestPackage$$' ./internal/test/e2e
 
-install: build install-units ## install the programs, the extensions and the systemd user units below PREFIX
+install: build install-units ## install the programs, the extensions, pages, completions and the systemd user units below PREFIX
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/libexec/thoughtgate'
 	install -m 0755 bin/thoughtgated bin/tgctl '$(DESTDIR)$(PREFIX)/bin/'
-	install -m 0755 bin/tg-shim '$(DESTDIR)$(PREFIX)/libexec/thoughtgate/'
+	install -m 0755 bin/tg-shim bin/tg-fleet '$(DESTDIR)$(PREFIX)/libexec/thoughtgate/'
 	@for name in $(EXTENSIONS); do \
 		to='$(DESTDIR)$(PREFIX)/libexec/thoughtgate/extensions'/$$name; \
 		rm -rf "$$to" && install -d "$$to" && cp -p bin/extensions/$$name/* "$$to" || exit 1; \
 	done
+	@rm -rf bin/man && SOURCE_DATE_EPOCH=$(EPOCH) bin/tgctl man bin/man
+	@for page in tg-shim.1 thoughtgated.8; do \
+		sed "s/@VERSION@/$(VERSION)/; s/@DATE@/$$(git log -1 --format=%cs 2>/dev/null || date +%F)/" packaging/man/$$page > bin/man/$$page || exit 1; \
+	done
+	@for section in 1 5 8; do \
+		install -d '$(DESTDIR)$(PREFIX)'/share/man/man$$section && \
+		install -m 0644 bin/man/*.$$section '$(DESTDIR)$(PREFIX)'/share/man/man$$section/ || exit 1; \
+	done
+	@for shell in $(COMPLETIONS); do \
+		to='$(DESTDIR)$(PREFIX)/share'/$${shell#*:}; \
+		install -d "$${to%/*}" && bin/tgctl completion $${shell%%:*} > "$$to" && chmod 0644 "$$to" || exit 1; \
+	done
+	@echo; echo 'Installed below $(PREFIX). Next:'; \
+	if [ -d /run/systemd/system ] && [ -z '$(DESTDIR)' ]; then echo '  systemctl --user enable --now thoughtgated'; else echo '  tgctl daemon start'; fi; \
+	echo '  tgctl doctor'; echo '  tgctl wrap -- claude     # or another agent'
 
-UNITS = thoughtgated.service thoughtgated.socket thoughtgated-shim.socket tgctl-notify.service tgctl-slack.service
+# Where the completions of each shell belong, below PREFIX/share.
+COMPLETIONS = bash:bash-completion/completions/tgctl zsh:zsh/site-functions/_tgctl fish:fish/vendor_completions.d/tgctl.fish
+
+UNITS = thoughtgated.service thoughtgated.socket thoughtgated-shim.socket tgctl-notify.service tgctl-slack.service tgctl-phone.service tg-fleet.service
 
 install-units: ## install only the units, with PREFIX in them; does nothing on macOS
 	@[ "$$(uname -s)" = Linux ] || exit 0; \
@@ -212,7 +269,9 @@ install-units: ## install only the units, with PREFIX in them; does nothing on m
 
 uninstall: ## remove what install put there; configuration and records stay
 	rm -f '$(DESTDIR)$(PREFIX)/bin/thoughtgated' '$(DESTDIR)$(PREFIX)/bin/tgctl'
-	rm -f '$(DESTDIR)$(PREFIX)/libexec/thoughtgate/tg-shim'
+	rm -f '$(DESTDIR)$(PREFIX)/libexec/thoughtgate/tg-shim' '$(DESTDIR)$(PREFIX)/libexec/thoughtgate/tg-fleet'
+	cd '$(DESTDIR)$(PREFIX)/share/man' 2>/dev/null && rm -f man1/tgctl.1 man1/tgctl-*.1 man1/tg-shim.1 man5/thoughtgate.yaml.5 man8/thoughtgated.8 || true
+	cd '$(DESTDIR)$(PREFIX)/share' 2>/dev/null && rm -f bash-completion/completions/tgctl zsh/site-functions/_tgctl fish/vendor_completions.d/tgctl.fish || true
 	cd '$(DESTDIR)$(PREFIX)/libexec/thoughtgate/extensions' 2>/dev/null && rm -rf $(EXTENSIONS) || true
 	rmdir '$(DESTDIR)$(PREFIX)/libexec/thoughtgate/extensions' 2>/dev/null || true
 	cd '$(DESTDIR)$(UNITDIR)' 2>/dev/null && rm -f $(UNITS) || true
@@ -233,8 +292,9 @@ cc:
 npm:
 	@$(call fetch,$(NPM),MCP servers)
 
-# Qwen Code is not among them: npm can't write a lock file of it that npm ci accepts. To test it, put its
-# package, at the version that docs/agents.md names, into the folder of the others.
+# Qwen Code is not among them: npm can't write a lock file of it that npm ci accepts; nor is Crush, whose package
+# fetches its program when it is installed. To test them, put them, at the versions that docs/agents.md names, into the
+# folder of the others: Crush's program is @charmland/crush/bin/crush.
 agents: ## install the agents of others that the tests wrap if they are there (a gigabyte)
 	@$(call fetch,$(AGENTS),agents)
 

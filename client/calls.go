@@ -49,6 +49,11 @@ func (c *Client) Validate(ctx context.Context, path string) (*pb.ValidateRespons
 	return pb.NewPoliciesClient(c.conn).Validate(ctx, &pb.ValidateRequest{Path: path})
 }
 
+// ValidateBundle checks the policy of a fleet, and returns its errors and warnings.
+func (c *Client) ValidateBundle(ctx context.Context, bundle []byte) (*pb.ValidateResponse, error) {
+	return pb.NewPoliciesClient(c.conn).Validate(ctx, &pb.ValidateRequest{Bundle: bundle})
+}
+
 // PolicySet describes the rules and policies in force.
 func (c *Client) PolicySet(ctx context.Context) (*pb.PolicySet, error) {
 	return pb.NewPoliciesClient(c.conn).Get(ctx, &pb.GetPolicySetRequest{})
@@ -232,8 +237,51 @@ func (c *Client) ListProcesses(ctx context.Context) ([]*pb.Process, error) {
 	return out.GetProcesses(), err
 }
 
-// ListSessions returns the sessions that are open or not yet cleaned up.
+// ListSessions returns the sessions that are open, and those that have ended and whose files could
+// not be restored.
 func (c *Client) ListSessions(ctx context.Context) ([]*pb.Session, error) {
 	out, err := pb.NewSessionsClient(c.conn).List(ctx, &pb.ListSessionsRequest{})
 	return out.GetSessions(), err
+}
+
+// ListRestoring returns the sessions of ListSessions, and those that have ended and whose files the
+// daemon is about to restore. A file that none of them names is not going to be restored.
+func (c *Client) ListRestoring(ctx context.Context) ([]*pb.Session, error) {
+	out, err := pb.NewSessionsClient(c.conn).List(ctx, &pb.ListSessionsRequest{Restoring: true})
+	return out.GetSessions(), err
+}
+
+// ListLogins returns the state of each login to a server behind an address, and where tokens lie.
+func (c *Client) ListLogins(ctx context.Context) (*pb.ListLoginsResponse, error) {
+	return pb.NewLoginsClient(c.conn).List(ctx, &pb.ListLoginsRequest{})
+}
+
+// Login logs a person in to a server. The first event says what to open, the last one that it is done.
+// Leaving the loop ends the login. Errors are [ErrNotFound] if the daemon does not know the address of the
+// server, and [ErrForbidden] below an agent.
+func (c *Client) Login(ctx context.Context, req *pb.LoginRequest) iter.Seq2[*pb.LoginEvent, error] {
+	return receive(ctx, pb.NewLoginsClient(c.conn).Login, req)
+}
+
+// Logout removes a login and revokes it at its issuer. Errors are those of Login; [ErrNotFound] also means
+// that nobody is logged in. warning says why the issuer could not be told.
+func (c *Client) Logout(ctx context.Context, req *pb.LogoutRequest) (warning string, err error) {
+	out, err := pb.NewLoginsClient(c.conn).Logout(ctx, req)
+	return out.GetWarning(), err
+}
+
+// Membership returns what this machine is a member of. Without a device it is in no fleet.
+func (c *Client) Membership(ctx context.Context) (*pb.FleetState, error) {
+	return pb.NewMembershipClient(c.conn).Get(ctx, &pb.GetMembershipRequest{})
+}
+
+// JoinFleet makes this machine a member of a fleet. Errors are [ErrForbidden] below an agent, and those of a
+// missing or wrong proof once a secret is enrolled.
+func (c *Client) JoinFleet(ctx context.Context, req *pb.JoinFleetRequest) (*pb.FleetState, error) {
+	return pb.NewMembershipClient(c.conn).Join(ctx, req)
+}
+
+// LeaveFleet ends the membership, and removes the fleet's policy. Errors are those of JoinFleet.
+func (c *Client) LeaveFleet(ctx context.Context, req *pb.LeaveFleetRequest) (*pb.FleetState, error) {
+	return pb.NewMembershipClient(c.conn).Leave(ctx, req)
 }

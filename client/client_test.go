@@ -250,8 +250,8 @@ func TestEveryKindHasAReason(t *testing.T) {
 		}
 		codes[k.reason] = true
 	}
-	if len(codes) != 15 {
-		t.Errorf("%d reasons are mapped, want all 15", len(codes))
+	if len(codes) != 16 {
+		t.Errorf("%d reasons are mapped, want all 16", len(codes))
 	}
 }
 

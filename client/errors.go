@@ -41,6 +41,7 @@ const (
 	ReasonLockedOut   = "LOCKED_OUT"
 	ReasonEnrolled    = "ENROLLED"
 	ReasonNotEnrolled = "NOT_ENROLLED"
+	ReasonNoFleet     = "NO_FLEET"
 )
 
 // Sentinel errors, to be tested with [errors.Is].
@@ -63,6 +64,7 @@ var (
 	ErrLockedOut   = errors.New("locked")
 	ErrEnrolled    = errors.New("presence is set up already")
 	ErrNotEnrolled = errors.New("presence is not set up")
+	ErrNoFleet     = errors.New("this machine is in no fleet")
 )
 
 // kinds maps sentinels to reasons and codes. The first row with a code is what the code means
@@ -85,6 +87,7 @@ var kinds = []struct {
 	{ErrLocked, ReasonLocked, codes.FailedPrecondition},
 	{ErrEnrolled, ReasonEnrolled, codes.FailedPrecondition},
 	{ErrNotEnrolled, ReasonNotEnrolled, codes.FailedPrecondition},
+	{ErrNoFleet, ReasonNoFleet, codes.FailedPrecondition},
 	{ErrProofNeeded, ReasonProofNeeded, codes.Unauthenticated},
 	{ErrProofWrong, ReasonProofWrong, codes.Unauthenticated},
 	{ErrLockedOut, ReasonLockedOut, codes.Unauthenticated},

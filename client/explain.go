@@ -12,7 +12,8 @@ import (
 )
 
 // Explaining is a stream of questions about how calls would be judged. What a session knows
-// from servers carries over to later questions. It is for one goroutine.
+// from servers carries over to later questions. It is for one goroutine, or for one that sends and one
+// that receives.
 type Explaining struct {
 	stream grpc.BidiStreamingClient[pb.ExplainRequest, pb.Explanation]
 	cancel context.CancelFunc
@@ -33,10 +34,23 @@ func (c *Client) Explain(ctx context.Context) (*Explaining, error) {
 // that has errors, the error's Diagnostics list them. An Explanation with an Error concerns an
 // invalid question; further questions may follow.
 func (e *Explaining) Ask(q *pb.ExplainRequest) (*pb.Explanation, error) {
-	// If the stream has ended, Recv returns the reason.
-	if err := e.stream.Send(q); err != nil && !errors.Is(err, io.EOF) {
-		return nil, FromStatus(err)
+	if err := e.Send(q); err != nil {
+		return nil, err
 	}
+	return e.Receive()
+}
+
+// Send sends a question without waiting for the answer. If the stream has ended, Receive returns the
+// reason.
+func (e *Explaining) Send(q *pb.ExplainRequest) error {
+	if err := e.stream.Send(q); err != nil && !errors.Is(err, io.EOF) {
+		return FromStatus(err)
+	}
+	return nil
+}
+
+// Receive returns the answer to the oldest question that has none yet.
+func (e *Explaining) Receive() (*pb.Explanation, error) {
 	out, err := e.stream.Recv()
 	return out, FromStatus(err)
 }

@@ -31,6 +31,8 @@ func (h *home) policy(t *testing.T, text string) {
 }
 
 // Principals are what the system shows about the process that started the shim.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestPoliciesKnowWhoCalls(t *testing.T) {
 	agent, err := proc.Look(int32(os.Getppid()))
 	if err != nil || agent.Exe == "" {
@@ -81,6 +83,8 @@ when { context.arguments.amount > 50 };
 
 // The schema of policies comes from what servers list: a policy waits for its tool, is checked when
 // a list shows it, and must fit when it is loaded again, also by the next daemon.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestSchemaComesFromServers(t *testing.T) {
 	h := newHome(t, "schema: 1\ngovernance: {}\npins: {mode: off}\n") // otherwise the change would be withheld
 	h.policy(t, smallPayments)
@@ -130,6 +134,8 @@ func TestSchemaComesFromServers(t *testing.T) {
 
 // A withheld definition was not shown to the agent, and does not change what policies are checked
 // against.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestHeldDefinitionsAreNotLearned(t *testing.T) {
 	h := newHome(t, "schema: 1\ngovernance: {}\n")
 	h.policy(t, smallPayments)
@@ -149,6 +155,8 @@ func TestHeldDefinitionsAreNotLearned(t *testing.T) {
 
 // A policy that doesn't fit what is known is refused, with its place, by a reload, by a check and
 // by the next start.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestPoliciesThatDontFitAreRefused(t *testing.T) {
 	h := newHome(t, "schema: 1\ngovernance: {}\n")
 	d, stop := h.start(t)

@@ -19,6 +19,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/copies"
 	"github.com/thoughtgate/thoughtgated/daemon/facts"
+	"github.com/thoughtgate/thoughtgated/daemon/fleet"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/handover"
 	"github.com/thoughtgate/thoughtgated/daemon/hook"
@@ -28,6 +29,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/pin"
 	"github.com/thoughtgate/thoughtgated/daemon/pin/listing"
 	"github.com/thoughtgate/thoughtgated/daemon/policy"
+	"github.com/thoughtgate/thoughtgated/daemon/remote"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/agent"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/backend"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension"
@@ -82,12 +84,18 @@ type Daemon struct {
 	judge    *gate.Gate
 	trust    *trust.Registry
 	sessions *session.Registry
-	pool     *backend.Pool // shared servers
+	pool     *backend.Pool   // shared servers
+	network  *remote.Network // to servers behind an address
+	remotes  sync.Map        // *remote.Conn, by attachment
 	handed   *handover.Registry
 	hooks    *hook.Registry // of agents
 	runs     *agent.Runs
 	traces   *traces.Traces
 	server   *api.Server
+	logins   *logins // to servers behind an address
+	fleet    *fleet.Membership
+
+	fleetPolicy *fleet.Policy
 
 	extensions *extension.Registry
 	offers     *offer.Registry // their tools and models
@@ -147,7 +155,7 @@ func (d *Daemon) openState(path string, named bool) error {
 	for _, p := range problems {
 		d.log.Warn(p.String())
 	}
-	d.policies.current.Store(&inForce{first, problems, time.Now(), "start"})
+	d.policies.current.Store(&inForce{first, first.set, problems, time.Now(), "start"})
 	d.policies.applied = func(c *config.Config) {
 		d.audit.Apply(auditOptions(c, d.log))
 		d.queue.SetLimits(c.Limits.PendingPerServer, c.Limits.Pending, int64(c.Limits.PendingBytes))
@@ -233,6 +241,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer d.runBeside(ctx, d.extensions.Run, "run extensions")()
 	defer d.runBeside(ctx, d.copies.Run, "remove old copies of destroyed files")()
 	defer d.leave()
+	defer d.runBeside(ctx, d.serveFleet, "serve the courier of the fleet")()
 	if err := d.handed.Restore(ctx); err != nil {
 		d.log.Error("recover the sessions of the previous daemon", "err", err)
 	}
@@ -281,8 +290,12 @@ func (d *Daemon) runBeside(ctx context.Context, run func(context.Context) error,
 // judges them. So leave comes before the extensions end, which may be judging such calls.
 func (d *Daemon) leave() {
 	d.left.Do(func() {
+		if d.logins != nil {
+			d.logins.leave()
+		}
 		closePart(d.runs) // closes their sessions too
 		closePart(d.handed)
+		closePart(d.network) // after its clients
 		closePart(d.hooks)
 		closePart(d.sessions)
 	})
@@ -293,6 +306,8 @@ func (d *Daemon) close() {
 	closePart(d.textfile)
 	d.leave()
 	d.traces.Close() // first, to export the spans of unfinished calls
+	closePart(d.logins)
+	closePart(d.fleetPolicy)
 	closePart(d.guard)
 	err := closePartOrFail(d.queue)
 	closePart(d.presence)

@@ -18,6 +18,8 @@ func textOf(n int) string {
 
 // What a server said before a call counts for it under the built-in default: the question says
 // which server named the place.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestQuestionsSayWhoNamedAPlace(t *testing.T) {
 	h := newHome(t, "")
 	h.start(t)
@@ -33,6 +35,8 @@ func TestQuestionsSayWhoNamedAPlace(t *testing.T) {
 
 // A server's text that is worded to steer a model is recorded, wherever it is, and is a fact of the
 // agent's later calls. By itself it does not cause a question.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestSteeredIsOnRecord(t *testing.T) {
 	h := newHome(t, "")
 	h.start(t)
@@ -56,6 +60,8 @@ func TestSteeredIsOnRecord(t *testing.T) {
 }
 
 // What the daemon does not examine is recorded.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestLossesAreOnRecord(t *testing.T) {
 	h := newHome(t, "")
 	h.start(t)

@@ -15,8 +15,10 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/backend"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/offer"
+	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/daemon/session/trust"
 	"github.com/thoughtgate/thoughtgated/internal/child"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 // openHandover builds the part that holds the descriptors of agents and servers.
@@ -91,8 +93,12 @@ func (d *Daemon) warnOfSessions() {
 	}
 }
 
-// joinInMemory connects a session to a server that the daemon runs, or to the tools of an extension.
-func (d *Daemon) joinInMemory(ctx context.Context, l handover.Launch, environ func() ([]string, error), c relay.Client) (relay.Member, error) {
+// joinInMemory connects a session to a server that the daemon runs, to the tools of an extension, or to a
+// server behind an address.
+func (d *Daemon) joinInMemory(ctx context.Context, s session.Saved, l handover.Launch, c relay.Client) (relay.Member, error) {
+	if s.Shim.Remote {
+		return d.joinRemote(ctx, &s, &l, c)
+	}
 	if name, ok := strings.CutPrefix(l.Server, offer.Prefix); ok && l.Launch == offer.Launch(name) {
 		return d.joinTools(name, c)
 	}
@@ -100,7 +106,7 @@ func (d *Daemon) joinInMemory(ctx context.Context, l handover.Launch, environ fu
 		d.serverEnded(l.Server, nil)
 		return nil, fmt.Errorf("%w: %q: %w", relay.ErrNotStarted, l.Command[0], child.ErrNotFound)
 	}
-	env, err := environ()
+	env, err := proc.Environ(s.Peer.PID)
 	if err != nil {
 		return nil, fmt.Errorf("%w: read the environment of tg-shim: %w", relay.ErrNotStarted, err)
 	}

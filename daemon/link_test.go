@@ -51,6 +51,8 @@ func toolCall(seq uint64, tool, arguments string) gate.Submission {
 
 // If one call makes a link and another call of the session writes through it, that is found, though
 // both arrive before the first is executed.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestALinkMadeByACallThatIsOpen(t *testing.T) {
 	for name, link := range map[string]string{
 		"by name":        `{"target":"..","linkpath":"out"}`,
@@ -95,6 +97,8 @@ func TestALinkMadeByACallThatIsOpen(t *testing.T) {
 
 // A person's approval does not bypass the rules: the call is judged again once the calls that
 // arrived meanwhile are answered.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestALinkMadeBeforeAYes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, project, ours := linkWorld(t)
@@ -129,6 +133,8 @@ func TestALinkMadeBeforeAYes(t *testing.T) {
 
 // A server that never answers does not block other calls forever: a call is denied if an unanswered
 // call may well have made a link there, and otherwise judged again and forwarded.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestAnOpenCallThatIsNeverAnswered(t *testing.T) {
 	for name, c := range map[string]struct {
 		tool, first string
@@ -178,6 +184,8 @@ func TestAnOpenCallThatIsNeverAnswered(t *testing.T) {
 
 // An unanswered link is not forgotten, whatever else is sent: a call that does not fit into the
 // list of open calls may have made any link.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestALinkBehindManyOpenCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _, _ := linkWorld(t)
@@ -200,6 +208,8 @@ func TestALinkBehindManyOpenCalls(t *testing.T) {
 }
 
 // A link that replaces an existing folder, even the project's own, is found like a new link.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestAFolderReplacedByALink(t *testing.T) {
 	for name, path := range map[string]string{"a folder": "real/new.yaml", "the project": "new.yaml"} {
 		t.Run(name, func(t *testing.T) {
@@ -273,6 +283,8 @@ func TestNewFilesSideBySide(t *testing.T) {
 }
 
 // Calls also wait for a waiting call, which may make a link once it is forwarded.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestALinkThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, project, ours := linkWorld(t)

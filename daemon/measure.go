@@ -20,7 +20,7 @@ func (d *Daemon) state() metrics.State {
 		if a.Shim.Host {
 			continue // its process is counted among the programs that the daemon runs
 		}
-		s.Servers = append(s.Servers, metrics.Server{ID: a.Shim.Server, Started: a.Server.PID != 0, Shared: a.Shim.InMemory})
+		s.Servers = append(s.Servers, metrics.Server{ID: a.Shim.Server, Started: a.Server.PID != 0 || a.Shim.Remote, Shared: a.Shim.InMemory && !a.Shim.Remote})
 	}
 	for _, fleet := range d.fleets() {
 		for _, i := range fleet.List() {
@@ -37,7 +37,7 @@ func (d *Daemon) state() metrics.State {
 	s.HeldDefinitions, s.WithheldStarts = d.pins.Waiting(), d.trust.Waiting()
 
 	now := d.policies.current.Load()
-	set := now.set.Describe()
+	set := now.judges.Describe()
 	failure, _ := d.policies.Failure()
 	s.Set = metrics.Set{
 		Digest: set.Digest, Profile: string(set.Profile), Rules: set.Rules, Policies: set.Policies,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/hook"
 	"github.com/thoughtgate/thoughtgated/daemon/pin"
+	"github.com/thoughtgate/thoughtgated/daemon/remote"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/backend"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
@@ -47,9 +49,12 @@ func (d *Daemon) open(path string, named bool) error {
 	if d.copies, err = copies.Open(copies.Options{Dir: o.Paths.UndoDir(), Recorder: d.recorder, Logger: d.log}); err != nil {
 		return err
 	}
+	if err := d.openFleet(); err != nil {
+		return err
+	}
 	if d.queue, err = approval.New(d.store, approval.Options{
 		PerServer: cfg.Limits.PendingPerServer, Total: cfg.Limits.Pending, Bytes: int64(cfg.Limits.PendingBytes), Recorder: d.recorder, Logger: d.log,
-		Approves: d.policies.approves, Redact: d.audit.Redacted, Prover: d.presence,
+		Approves: d.policies.approves, Redact: d.audit.Redacted, Prover: d.presence, Colleagues: d.fleet,
 	}); err != nil {
 		return fmt.Errorf("load waiting questions: %w", err)
 	}
@@ -68,6 +73,7 @@ func (d *Daemon) open(path string, named bool) error {
 	if err := d.openExtensions(); err != nil {
 		return err
 	}
+	d.network = remote.NewNetwork(net.DefaultResolver, d.log)
 	d.pool = backend.New(backend.Options{Logger: d.log, Ended: d.serverEnded})
 	if err := d.openGate(); err != nil {
 		return err
@@ -78,8 +84,10 @@ func (d *Daemon) open(path string, named bool) error {
 	})
 	d.judge.Arrived = d.hooks.Arrived
 	d.openOffers()
+	d.openLogins()
 	d.openHandover()
 	d.runs = d.newRuns()
+	d.startFleet()
 	d.server = d.newServer()
 	return nil
 }
@@ -128,6 +136,7 @@ func (d *Daemon) newServer() *api.Server {
 	o := d.options
 	return api.New(api.Config{
 		Sessions: d.sessions, Handed: d.handed, AgentHooks: d.hooks, Approvals: d.queue, Audit: d.audit, Recorder: d.recorder, Policies: d.policies, Pins: d.pins, Guard: d.guard, Agents: d.runs, Trust: d.trust, Presence: d.presence, Copies: d.copies, Fleets: d.fleets(), Extensions: d.extensions,
+		Remote: d.remoteCommand, RemoteState: d.remoteState,
 		Grain:  d.finder.Grain,
 		Stages: &stages{d.policies, d.projects, d.ours, d.audit, d.presence, d.judge.Hooks, d.copies},
 		Logger: d.log, Build: o.Build, Started: time.Now(), Activated: o.Activated,
@@ -135,10 +144,10 @@ func (d *Daemon) newServer() *api.Server {
 		Warnings: func() []string {
 			return slices.Concat(d.policies.warnings(), d.pins.Warnings(), d.presence.Warnings(), d.extensions.Warnings(), d.samplingWarning(),
 				failing("the text file of metrics is not up to date", d.textfile.Failure()), failing("traces could not be sent to the collector", d.traces.Failure()),
-				d.audit.Shares(), d.keeperWarning(), d.sessionsWarning())
+				d.audit.Shares(), d.audit.Unsent(), d.keeperWarning(), d.sessionsWarning(), d.logins.warnings())
 		}, Projects: d.projectFiles,
-		Metrics: d.metrics,
-		Stop:    sync.OnceFunc(func() { close(d.stop) }),
+		Metrics: d.metrics, Logins: d.logins, Fleet: d.fleet, FleetPolicy: d.fleetPolicy,
+		Stop: sync.OnceFunc(func() { close(d.stop) }),
 	})
 }
 

@@ -91,6 +91,8 @@ func (h *home) waiting(t *testing.T) []*pb.Pin {
 
 // A server that swaps a definition, with or without notification, can't have the new tool called:
 // not in this session, not after a restart of the daemon, not in another session.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestRugPull(t *testing.T) {
 	for _, redefine := range []string{"redefine", "redefine_quietly"} {
 		t.Run(redefine, func(t *testing.T) {
@@ -188,6 +190,8 @@ func TestStrangeLaunch(t *testing.T) {
 }
 
 // The pin mode takes effect at the reload.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestPinModesAreReloaded(t *testing.T) {
 	h := newHome(t, forwardAll+"pins: {mode: warn}\n")
 	d, _ := h.start(t)
@@ -205,6 +209,8 @@ func TestPinModesAreReloaded(t *testing.T) {
 }
 
 // Cedar sees the annotations of the accepted definition.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestAnnotationsReachCedar(t *testing.T) {
 	h := newHome(t, `schema: 1
 governance:

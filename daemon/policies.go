@@ -39,6 +39,8 @@ type policies struct {
 	current atomic.Pointer[inForce]
 
 	reloading sync.Mutex // held during a reload
+	// fleet combines the user's set with the fleet's policy; nil if there is none. reloading guards it.
+	fleet func(own *policy.Set) *policy.Set
 
 	mu      sync.Mutex // guards the fields below
 	failure string
@@ -48,13 +50,34 @@ type policies struct {
 // inForce is a set, with when it was put in force and by whom.
 type inForce struct {
 	loaded
+	judges   *policy.Set // the set, with what the fleet's policy adds to it or puts in its place
 	warnings []config.Diagnostic
 	since    time.Time
 	by       string
 }
 
-// set returns the set in force.
-func (p *policies) set() gate.Policy { return p.current.Load().set }
+// set returns the set in force, by which calls are judged.
+func (p *policies) set() gate.Policy { return p.current.Load().judges }
+
+// inFleet returns own, combined with the fleet's policy if there is one. p.reloading must be held.
+func (p *policies) inFleet(own *policy.Set) *policy.Set {
+	if p.fleet == nil {
+		return own
+	}
+	return p.fleet(own)
+}
+
+// useFleet puts a fleet's policy in force, or takes it out of force if combine is nil.
+func (p *policies) useFleet(combine func(own *policy.Set) *policy.Set) {
+	p.reloading.Lock()
+	defer p.reloading.Unlock()
+	p.fleet = combine
+	now := *p.current.Load()
+	now.judges, now.since, now.by = p.inFleet(now.set), time.Now(), "fleet"
+	p.current.Store(&now)
+	p.applied(now.config)
+	p.log.Info("the fleet's policy has changed", "set", now.judges.Digest())
+}
 
 // approves reports whether, by the set in force, a Slack user may answer the questions of a
 // workflow.
@@ -79,13 +102,14 @@ func (p *policies) Reload(ctx context.Context, by string) (api.PolicySet, []conf
 		}
 		return api.PolicySet{}, problems, fmt.Errorf("reload: %w", err)
 	}
-	r.Set, r.Profile = next.set.Digest(), string(next.set.Profile())
+	judges := p.inFleet(next.set)
+	r.Set, r.Profile = judges.Digest(), string(judges.Profile())
 	if err := p.recorder.Record(ctx, r, nil, nil); err != nil {
 		err = fmt.Errorf("reload: the previous set stays in force, because the new one can't be recorded: %w", err)
 		p.fail(err.Error())
 		return api.PolicySet{}, nil, err
 	}
-	p.current.Store(&inForce{next, problems, time.Now(), by})
+	p.current.Store(&inForce{next, judges, problems, time.Now(), by})
 	p.applied(next.config)
 	if next.set.Digest() != before {
 		p.standing(next.set.Digest())
@@ -98,15 +122,28 @@ func (p *policies) Reload(ctx context.Context, by string) (api.PolicySet, []conf
 // load loads the configuration at path, or the daemon's own if path is empty, and makes a set of it
 // that knows what the daemon knows.
 func (p *policies) load(path string) (loaded, []config.Diagnostic, error) {
-	named := path != "" || p.named
+	return load(cmp.Or(path, p.path), path != "" || p.named, p.getenv, p.loadOptions()...)
+}
+
+// try makes a set of text, as if the file at path had it; if path is empty, the daemon's own file. If there
+// are errors, it has no set.
+func (p *policies) try(path string, text []byte) (loaded, []config.Diagnostic) {
+	path = cmp.Or(path, p.path)
+	cfg, problems := config.Parse(path, text, p.getenv)
+	l, problems, _ := setOf(path, cfg, problems, p.loadOptions()...) // the problems say it
+	return l, problems
+}
+
+// loadOptions returns what a set is made with.
+func (p *policies) loadOptions() []policy.Option {
 	options := append(slices.Clip(p.options), policy.WithStanding(p.digest()))
 	if p.seen != nil {
 		options = append(options, policy.WithSeen(p.seen()))
 	}
-	return load(cmp.Or(path, p.path), named, p.getenv, options...)
+	return options
 }
 
-// digest returns the digest of the set in force. Before the first set is loaded it is that of the
+// digest returns the digest of the user's set in force. Before the first set is loaded it is that of the
 // previous daemon, which may be empty.
 func (p *policies) digest() string {
 	if now := p.current.Load(); now != nil {
@@ -135,6 +172,7 @@ func (p *policies) Describe() api.PolicySet {
 		return api.PolicySet{} // without a daemon no set is in force
 	}
 	set := describe(now.loaded)
+	set.Description = now.judges.Describe()
 	set.Since, set.By = now.since, now.by
 	return set
 }
@@ -145,7 +183,7 @@ func (p *policies) Detail() policy.Detail {
 	if now == nil {
 		return policy.Detail{}
 	}
-	return now.set.Detail()
+	return now.judges.Detail()
 }
 
 func describe(l loaded) api.PolicySet {
@@ -198,12 +236,12 @@ func (p *policies) warnings() []string {
 		}
 	}
 	for _, d := range now.warnings {
-		all = append(all, d.String())
+		all = append(all, d.Remark()) // whoever shows it says that it is a warning
 	}
 	for _, path := range now.set.Changed() {
 		all = append(all, fmt.Sprintf("%s has changed and is not in force; review it and run `tgctl daemon reload`", path))
 	}
-	if now.set.Profile() == gate.Development {
+	if now.judges.Profile() == gate.Development {
 		all = append(all, "the development profile is in force: nothing is denied")
 	}
 	return all
@@ -239,6 +277,11 @@ type loaded struct {
 // If it fails, the error is a *ConfigError and the diagnostics contain all problems.
 func load(path string, named bool, getenv func(string) string, options ...policy.Option) (loaded, []config.Diagnostic, error) {
 	cfg, problems := config.Open(path, named, getenv)
+	return setOf(path, cfg, problems, options...)
+}
+
+// setOf makes a set of a configuration that was parsed, with the problems that were found; of none if that failed.
+func setOf(path string, cfg *config.Config, problems []config.Diagnostic, options ...policy.Option) (loaded, []config.Diagnostic, error) {
 	if cfg == nil {
 		return loaded{}, problems, &ConfigError{Path: path, Problems: problems}
 	}

@@ -62,7 +62,7 @@ func (nowhere) Record(context.Context, *record.Record, []byte, []string) error {
 // InForce implements api.Stages.
 func (s *stages) InForce() (*rehearse.Stage, []config.Diagnostic) {
 	if now := s.policies.current.Load(); now != nil {
-		return s.stage(now.loaded, s.presence), nil
+		return s.stage(loaded{now.config, now.judges}, s.presence), nil
 	}
 	// Without a daemon, use what a new daemon would start with.
 	stage, _, problems := s.OnDisk("")
@@ -78,6 +78,29 @@ func (s *stages) OnDisk(path string) (*rehearse.Stage, string, []config.Diagnost
 	return s.stage(l, gate.Assumed), source, problems
 }
 
+// Past implements api.Stages.
+func (s *stages) Past(path string) (*rehearse.Stage, []config.Diagnostic) {
+	l, problems := loaded{config: config.Default()}, []config.Diagnostic(nil)
+	if path == "" {
+		l.set, problems = policy.Load(l.config)
+	} else {
+		l, _, problems = s.load(path)
+	}
+	if l.set == nil {
+		return nil, problems
+	}
+	stage := rehearse.New(func() *gate.Gate {
+		g := s.gate(l, gate.Assumed)
+		g.Facts = facts.New(facts.Options{Home: s.policies.getenv("HOME"), Ours: s.ours, Past: true})
+		g.Scope, g.Copies = nil, nil // projects have other files now
+		return g
+	})
+	stage.Redact = func(arguments []byte) []byte {
+		return facts.Redact(arguments, nil, func([]byte) string { return "***" })
+	}
+	return stage, problems
+}
+
 // load loads a candidate. The set is nil if there are errors.
 func (s *stages) load(path string) (loaded, string, []config.Diagnostic) {
 	l, problems, err := s.policies.load(path)
@@ -91,11 +114,14 @@ func (s *stages) load(path string) (loaded, string, []config.Diagnostic) {
 const tellEvery = 10_000
 
 // Candidate implements api.Stages.
-func (s *stages) Candidate(path string) (api.Candidate, api.PolicySet, []config.Diagnostic, error) {
+func (s *stages) Candidate(path string, text []byte) (api.Candidate, api.PolicySet, []config.Diagnostic, error) {
 	if s.log == nil {
 		return nil, api.PolicySet{}, nil, fmt.Errorf("a backtest needs the audit log of a daemon: %w", gate.ErrNotRunning)
 	}
 	l, _, problems := s.load(path)
+	if len(text) > 0 {
+		l, problems = s.policies.try(path, text)
+	}
 	if l.set == nil {
 		return nil, api.PolicySet{}, problems, nil
 	}

@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net"
@@ -29,6 +30,8 @@ func explainOne(t *testing.T, c *client.Client, q *pb.ExplainRequest) (*pb.Expla
 }
 
 // An explanation matches what happens.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestExplainIsWhatHappens(t *testing.T) {
 	h := newHome(t, someRules)
 	h.start(t)
@@ -56,6 +59,7 @@ func TestExplainIsWhatHappens(t *testing.T) {
 	}
 }
 
+//gotest:plain it is about what is decided, and not about when
 func TestExplainACandidate(t *testing.T) {
 	h := newHome(t, someRules)
 	h.start(t)
@@ -76,6 +80,46 @@ func TestExplainACandidate(t *testing.T) {
 	e, err := explainOne(t, c, &pb.ExplainRequest{Subject: "x"})
 	if err != nil || e.GetError() != "the server is missing" {
 		t.Errorf("nonsense: got %v, %v", e, err)
+	}
+}
+
+// A text is tried as if the file had it; neither the file nor what is in force changes.
+func TestBacktestOfAText(t *testing.T) {
+	h := newHome(t, someRules)
+	h.start(t)
+	c := h.control(t)
+	for text, want := range map[string]string{
+		strings.Replace(someRules, "delete_*", "remove_*", 1): "",
+		"schema: 1\nnonsense: 1\n":                            "unknown key",
+		"schema: 1\n#" + strings.Repeat("x", 64<<10):          "at most",
+	} {
+		digest, got := "", ""
+		for e, err := range c.Backtest(t.Context(), &pb.BacktestRequest{Text: []byte(text)}) {
+			if bad, ok := errors.AsType[*client.Error](err); ok {
+				got = bad.Error()
+				for _, d := range bad.Diagnostics {
+					got += "\n" + d.GetMessage()
+				}
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			digest = cmp.Or(digest, e.GetSet().GetSet().GetDigest())
+		}
+		if !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Errorf("the error is %q, want %q", got, want)
+		}
+		now, err := c.PolicySet(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == "" && (digest == "" || digest == now.GetDigest()) {
+			t.Errorf("tried is %q, in force is %q", digest, now.GetDigest())
+		}
+		if e, err := explainOne(t, c, &pb.ExplainRequest{Server: "files", Subject: "delete_file"}); err != nil || e.GetVerdict() != "deny" {
+			t.Errorf("in force: %v, %v", e, err)
+		}
 	}
 }
 
@@ -115,6 +159,8 @@ func alone(t *testing.T, h *home, flag string) *client.Client {
 }
 
 // Without a daemon the same calls are answered by what is on disk.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestPoliciesWithoutADaemon(t *testing.T) {
 	h := newHome(t, "")
 	put(t, h.config, someRules)
@@ -137,6 +183,7 @@ func TestPoliciesWithoutADaemon(t *testing.T) {
 	}
 }
 
+//gotest:plain it is about what is decided, and not about when
 func TestTestFiles(t *testing.T) {
 	h := newHome(t, someRules)
 	h.start(t)

@@ -135,6 +135,8 @@ func (u *undoing) approve(q approval.Question, terms *approval.Terms) gate.Verdi
 
 // What an approved call deletes is copied before, and comes back as it was. What changed since
 // stays beside.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestUndo(t *testing.T) {
 	u := newUndoing(t)
 	q := u.ask("rm -rf notes", "undo: a copy of 2 files will be kept")
@@ -169,6 +171,8 @@ func TestUndo(t *testing.T) {
 }
 
 // A link that is planted after the plan leads nowhere.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestUndoStaysInTheWorkTree(t *testing.T) {
 	u := newUndoing(t)
 	q := u.ask("rm -rf notes", "undo: ")
@@ -195,6 +199,8 @@ func TestUndoStaysInTheWorkTree(t *testing.T) {
 }
 
 // A copy that was promised and can't be made denies the call.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestUndoPromisedAndNotKept(t *testing.T) {
 	for want, breaks := range map[string]func(*undoing){
 		"could not be made": func(u *undoing) {
@@ -218,6 +224,8 @@ func TestUndoPromisedAndNotKept(t *testing.T) {
 }
 
 // What can't be copied is said before the person answers, and the approval is for that.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestUndoThatCannotBe(t *testing.T) {
 	u := newUndoing(t)
 	if err := os.Truncate(u.project+"/notes/a.txt", 1<<30); err != nil {
@@ -235,6 +243,8 @@ func TestUndoThatCannotBe(t *testing.T) {
 }
 
 // A grant makes a copy for each call that it covers, and covers none without a copy.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestUndoUnderAGrant(t *testing.T) {
 	u := newUndoing(t)
 	q := u.ask("rm notes/*", "undo: a copy of 2 files will be kept")

@@ -512,6 +512,8 @@ func possible(moment rune, of ...map[string]change) []string {
 
 // Any relevant change between a person's approval and the write voids the approval, at whatever
 // moment it happens. An irrelevant change does not.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestAnyChangeBeforeTheWriteVoidsAYes(t *testing.T) {
 	for _, moment := range "hprq" {
 		for _, name := range possible(moment, voids, neutral) {
@@ -529,6 +531,8 @@ func TestAnyChangeBeforeTheWriteVoidsAYes(t *testing.T) {
 }
 
 // No change compensates for another.
+//
+//gotest:plain it is about what is decided, and not about when
 func TestChangesTogetherVoidAYes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		moment := rapid.SampledFrom([]rune("hprq")).Draw(r, "moment")

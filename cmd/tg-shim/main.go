@@ -7,6 +7,7 @@
 // Usage:
 //
 //	tg-shim --server-id ID [--profile P] -- COMMAND [ARGS...]
+//	tg-shim --server-id ID [--profile P] --remote
 //	tg-shim --extension NAME [--profile P]
 //	tg-shim hook --socket PATH [--session ID] [--limit D] [--report] AGENT
 //
@@ -35,6 +36,7 @@ import (
 var release = "dev"
 
 const usage = `Usage: tg-shim --server-id ID [--profile P] -- COMMAND [ARGS...]
+       tg-shim --server-id ID [--profile P] --remote
        tg-shim --extension NAME [--profile P]
        tg-shim hook --socket PATH [OPTIONS] AGENT
 
@@ -42,12 +44,17 @@ Starts the MCP server COMMAND and connects it through ThoughtGate to the agent
 on standard input and output. "tgctl wrap" writes it into an agent's
 configuration; there is no need to run it by hand.
 
+With --remote it starts no program: the server is behind an address, to which
+the daemon connects. The agent's configuration had that address; the daemon
+knows it from "tgctl wrap" or "tgctl protect".
+
 With --extension it starts no program: the server consists of the tools of an
 extension that the daemon runs, and is called ext-NAME in rules and records. You
 write such an entry yourself; "tgctl ext show NAME" prints it.
 
 Options:
   --server-id ID    the name of the server in rules and records
+  --remote          the server is behind an address
   --extension NAME  the extension whose tools are the server
   --profile P       production or development; can only be stricter than the
                     configuration
@@ -124,15 +131,17 @@ var errVersion = errors.New("version requested")
 // server.
 func checkServer(h *attach.Hello) error {
 	switch {
-	case h.Extension != "" && (h.Server != "" || h.From != "" || len(h.Sets) > 0 || len(h.Command) > 0):
-		return errors.New("--extension can't be combined with --server-id, --from, --sets or a command")
+	case h.Extension != "" && (h.Server != "" || h.From != "" || len(h.Sets) > 0 || len(h.Command) > 0 || h.Remote):
+		return errors.New("--extension can't be combined with --server-id, --from, --sets, --remote or a command")
 	case h.Extension != "":
 		h.Server = "ext-" + h.Extension
 	case h.Server == "":
 		return errors.New("--server-id is missing")
 	case h.From != "" && !filepath.IsAbs(h.From):
 		return fmt.Errorf("--from is %q; it must be an absolute path", h.From)
-	case len(h.Command) == 0:
+	case h.Remote && len(h.Command) > 0:
+		return errors.New("--remote can't be combined with a command")
+	case !h.Remote && len(h.Command) == 0:
 		return errors.New("the server's command is missing after --")
 	}
 	return nil
@@ -149,6 +158,7 @@ func parse(args []string, getenv func(string) string) (serve.Options, error) {
 	flags.StringVar(&h.Server, "server-id", "", "")
 	profile := flags.String("profile", "", "")
 	flags.StringVar(&h.Extension, "extension", "", "")
+	flags.BoolVar(&h.Remote, "remote", false, "")
 	flags.StringVar(&h.From, "from", "", "")
 	flags.Func("sets", "", func(name string) error { h.Sets = append(h.Sets, name); return nil })
 	showVersion := flags.Bool("version", false, "")

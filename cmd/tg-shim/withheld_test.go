@@ -143,3 +143,23 @@ func TestParseExtension(t *testing.T) {
 		}
 	}
 }
+
+// A tg-shim for a server behind an address has no server process, and no address either.
+func TestParseRemote(t *testing.T) {
+	env := func(name string) string { return map[string]string{"THOUGHTGATE_SOCKET": "/run/shim.sock"}[name] }
+	o, err := parse([]string{"--server-id", "cloud", "--profile", "production", "--from", "/repo/.mcp.json", "--sets", "A", "--remote"}, env)
+	if err != nil || o.Hello.Server != "cloud" || !o.Hello.Remote || o.Hello.From != "/repo/.mcp.json" || len(o.Hello.Command) != 0 {
+		t.Errorf("got %+v, %v", o, err)
+	}
+	for _, args := range [][]string{
+		{"--remote"},
+		{"--server-id", "cloud", "--remote", "--", "server"},
+		{"--server-id", "cloud", "--remote", "https://mcp.test"},
+		{"--extension", "notes", "--remote"},
+		{"--server-id", "cloud"},
+	} {
+		if _, err := parse(args, env); err == nil {
+			t.Errorf("%q is taken", args)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 )
@@ -34,15 +38,7 @@ func newTmuxFixture(t *testing.T, script string) *tmuxFixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &tmuxFixture{t: t, dir: consoletest.ShortDir(t)}
-	h.env = []string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "TERM=xterm", "LANG=C.UTF-8", "TZ=UTC", "TMUX_TMPDIR=" + h.dir, "NO_COLOR=1", "GORACE=" + os.Getenv("GORACE")}
-	for name, dir := range map[string]string{"HOME": "home", "XDG_CONFIG_HOME": "config", "XDG_STATE_HOME": "state", "XDG_RUNTIME_DIR": "run"} {
-		path := filepath.Join(h.dir, dir)
-		if err := os.MkdirAll(path, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		h.env = append(h.env, name+"="+path)
-	}
+	h := newTerminal(t, bin)
 	h.write("config/thoughtgate/thoughtgate.yaml", "schema: 1\ngovernance:\n  rules:\n    - {match: \"write_*\", action: approve, description: \"read it twice\"}\napproval:\n  me: {destination: {type: local}, timeout: 1h}\n")
 	h.write("mcp.json", `{"mcpServers": {"notes": {"command": "fake-server", "args": ["done.log"]}}}`)
 	h.write("script.txt", "call notes read_note {\"name\": \"plan\"}\ncall notes write_note {\"name\": \"plan\", \"text\": \"ship \\u202e it\"}\ncall notes write_note {\"name\": \"plan\", \"text\": \"ship nothing\"}\n")
@@ -52,6 +48,21 @@ func newTmuxFixture(t *testing.T, script string) *tmuxFixture {
 		nothingLeft(t, h.dir)
 	})
 	h.must("tmux", "-f", "/dev/null", "-u", "new-session", "-d", "-x", "80", "-y", "24", script)
+	return h
+}
+
+// newTerminal returns a fixture with an empty home, in which no terminal runs yet.
+func newTerminal(t *testing.T, bin string) *tmuxFixture {
+	t.Helper()
+	h := &tmuxFixture{t: t, dir: consoletest.ShortDir(t)}
+	h.env = []string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "TERM=xterm", "LANG=C.UTF-8", "TZ=UTC", "TMUX_TMPDIR=" + h.dir, "NO_COLOR=1", "GORACE=" + os.Getenv("GORACE")}
+	for name, dir := range map[string]string{"HOME": "home", "XDG_CONFIG_HOME": "config", "XDG_STATE_HOME": "state", "XDG_RUNTIME_DIR": "run"} {
+		path := filepath.Join(h.dir, dir)
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		h.env = append(h.env, name+"="+path)
+	}
 	return h
 }
 
@@ -162,8 +173,6 @@ const watchScript = `stty -g >before; tgctl approvals watch; echo "exit $?"; stt
 
 // The queue in a real terminal with a real daemon: it works without a question and when
 // the daemon is killed, shows a question when it is asked, and answers it.
-//
-//gotest:plain it draws screens for long
 func TestWatchInATerminal(t *testing.T) {
 	h := newTmuxFixture(t, watchScript)
 	h.sees("No question is waiting", "q quit")
@@ -193,7 +202,9 @@ func TestWatchInATerminal(t *testing.T) {
 	h.must("tmux", "resize-window", "-x", "40", "-y", "12")
 	h.sees("a approve  d deny")
 	h.golden("small")
-	h.press("Down", "a") // after a key press, a need not wait for the list to settle
+	h.press("Down", "a")                 // after a key press, a need not wait for the list to settle
+	h.sees(`"text": "ship \u{202e} it"`) // not all of it was on the small screen: it is read first
+	h.press("a")
 	h.sees("Approve A-1", "y/N")
 	h.press("y")
 	h.sees("A-1 approved")
@@ -262,4 +273,50 @@ func TestWatchGivesTheTerminalBack(t *testing.T) {
 		t.Fatalf("%d processes of tgctl", signalled)
 	}
 	h.sees("exit 0", "as before")
+}
+
+// On terminals of other sizes the same queue holds 500 open questions, and 50 new ones each second don't move
+// the cursor. The daemon is a test's, whose limits are higher than the real one's.
+func TestQueueOfManyInATerminal(t *testing.T) {
+	h := newTmuxFixture(t, "exec cat")
+	daemon := consoletest.Start(t)
+	ask := func(n int) {
+		q := proto.CloneOf(consoletest.Questions()[1])
+		q.Id, q.Subject = fmt.Sprint("A-", n), fmt.Appendf(nil, "subject %8d", n)
+		q.Facts = []string{"secret"}
+		q.Created, q.Expires = timestamppb.Now(), timestamppb.New(time.Now().Add(time.Hour))
+		daemon.Mu.Lock()
+		daemon.Approvals = append(daemon.Approvals, q)
+		daemon.Mu.Unlock()
+	}
+	for i := range 500 {
+		ask(i + 1)
+	}
+	for at, size := range []struct {
+		columns, rows, vars string
+		split               bool
+	}{{"80", "24", "", false}, {"120", "40", "COLORFGBG='0;15'", true}, {"160", "50", "NO_COLOR=1", true}} {
+		h.must("tmux", "resize-window", "-x", size.columns, "-y", size.rows)
+		h.must("tmux", "respawn-pane", "-k", "unset NO_COLOR; "+size.vars+" TERM=screen-256color THOUGHTGATE_CONTROL="+daemon.Socket+" tgctl queue; exec cat")
+		h.sees("> A-1 ", " questions wait")
+		h.press("Down", "Down", "Down", "Down")
+		h.sees("> A-5 ")
+		pace := time.NewTicker(20 * time.Millisecond)
+		for i := range 50 {
+			<-pace.C
+			ask(501 + 50*at + i)
+		}
+		pace.Stop()
+		h.sees(fmt.Sprintf("%d questions wait", 550+50*at), "> A-5 ")
+		if size.split {
+			h.sees("forwards exactly this call to filesystem, once")
+		}
+		colours := h.tmux("capture-pane", "-p", "-e")
+		if has := regexp.MustCompile(`\x1b\[[\d;]*3[0-7]`).MatchString(colours); has == strings.Contains(size.vars, "NO_COLOR") {
+			t.Errorf("with %q colours are drawn: %v\n%q", size.vars, has, colours)
+		}
+		h.press("a")
+		h.sees("Approve A-5 ")
+		h.press("n", "Escape", "q")
+	}
 }

@@ -1,14 +1,22 @@
+// A test runs commands one after the other, and starts programs. What goroutines share is in the
+// packages of the commands, whose tests have the race detector.
+//
+//gotest:plain commands run one after the other, and the rest is in other processes
 package main
 
 import (
 	"context"
 	"flag"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
@@ -26,8 +34,12 @@ func TestMain(m *testing.M) {
 		os.Exit(consoletest.PlayDaemon())
 	case "eventually":
 		os.Exit(playEventually())
+	case "tgctl-at-noon":
+		os.Exit(playTgctlAtNoon())
 	case "fake-server":
 		os.Exit(playServer())
+	case "fake-remote":
+		os.Exit(playRemote())
 	case "fake-outsider":
 		os.Exit(playOutsider())
 	case "fake-window":
@@ -63,6 +75,39 @@ func playServer() int {
 		return 1
 	}
 	return 0
+}
+
+// playRemote runs an MCP server behind an address, until it is killed. It writes a configuration from a
+// template in which ADDRESS stands for where it is, and a line for each call into a log: the tool and
+// the header X-Key.
+func playRemote() int {
+	template, err := os.ReadFile(os.Args[1])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	log, err := os.OpenFile(os.Args[3], os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer log.Close()
+	server := mcp.NewServer(&mcp.Implementation{Name: "remote", Version: "1"}, nil)
+	for _, name := range []string{"read_note", "ask_note", "delete_note"} {
+		mcp.AddTool(server, &mcp.Tool{Name: name}, func(_ context.Context, r *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+			fmt.Fprintln(log, name, r.Extra.Header.Get("X-Key"))
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: name + " from afar"}}}, nil, nil
+		})
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err == nil {
+		err = os.WriteFile(os.Args[2], []byte(strings.ReplaceAll(string(template), "ADDRESS", "http://"+listener.Addr().String())), 0o600)
+	}
+	if err == nil {
+		err = http.Serve(listener, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
 }
 
 // playAgent runs an agent: it reads the configuration and the script named by its

@@ -7,13 +7,17 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/audit"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/daemon"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/dashboard"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/doctor"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ext"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/fleet"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/inbox"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/login"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/man"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/notify"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/policy"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/programs"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/scan"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/slack"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/status"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/tour"
@@ -48,7 +52,14 @@ are in UTC, durations in seconds.`,
 			if showVersion && len(args) == 0 {
 				return a.printVersion(false)
 			}
-			return ui.UnknownVerb(cmd, args)
+			if len(args) > 0 {
+				return ui.UnknownVerb(cmd, args)
+			}
+			if err := status.Brief(cmd.Context(), a.App); err != nil {
+				return err
+			}
+			a.Help(cmd, nil)
+			return nil
 		},
 		Args: cobra.ArbitraryArgs,
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
@@ -68,9 +79,9 @@ are in UTC, durations in seconds.`,
 			root.AddCommand(verb)
 		}
 	}
-	add(groupMain, wrap.Command(a.App), programs.RunCommand(a.App), wrap.UnwrapCommand(a.App), wrap.ProtectCommand(a.App), wrap.UnprotectCommand(a.App), inbox.ApprovalsCommand(a.App), inbox.GrantsCommand(a.App), inbox.UndoCommand(a.App), inbox.PresenceCommand(a.App), notify.Command(a.App), slack.Command(a.App), ext.Command(a.App), tour.Command(a.App))
-	add(groupLook, status.Command(a.App), doctor.Command(a.App), status.SessionsCommand(a.App), programs.PSCommand(a.App), programs.LogsCommand(a.App), trust.ToolsCommand(a.App), trust.ServersCommand(a.App), audit.Command(a.App), status.MetricsCommand(a.App))
-	add(groupDaemon, policy.Command(a.App), daemon.Command(a.App), programs.RestartCommand(a.App), a.completionCmd(), man.Command(a.App), a.versionCmd())
+	add(groupMain, wrap.Command(a.App), programs.RunCommand(a.App), wrap.UnwrapCommand(a.App), wrap.ProtectCommand(a.App), wrap.UnprotectCommand(a.App), inbox.ApprovalsCommand(a.App), inbox.QueueCommand(a.App), inbox.GrantsCommand(a.App), inbox.UndoCommand(a.App), inbox.PresenceCommand(a.App), login.Command(a.App), login.LogoutCommand(a.App), notify.Command(a.App), slack.Command(a.App), ext.Command(a.App), tour.Command(a.App))
+	add(groupLook, scan.Command(a.App), status.Command(a.App), dashboard.Command(a.App), doctor.Command(a.App), status.SessionsCommand(a.App), programs.PSCommand(a.App), programs.LogsCommand(a.App), trust.ToolsCommand(a.App), trust.ServersCommand(a.App), audit.Command(a.App), status.MetricsCommand(a.App))
+	add(groupDaemon, policy.Command(a.App), daemon.Command(a.App), programs.RestartCommand(a.App), fleet.Command(a.App), a.completionCmd(), man.Command(a.App), a.versionCmd())
 
 	root.Flags().BoolVar(&showVersion, "version", false, "print the version and exit")
 	a.Prepare(root)

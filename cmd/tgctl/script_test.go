@@ -40,7 +40,7 @@ var builtPrograms = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return dir, err
 	}
-	for _, role := range []string{"fake-agent", "fake-server", "fake-outsider", "fake-extension", "fake-acp", "fake-typed", "fake-window", "eventually"} { // TestMain plays them
+	for _, role := range []string{"fake-agent", "fake-server", "fake-remote", "fake-outsider", "fake-extension", "fake-acp", "fake-typed", "fake-window", "eventually"} { // TestMain plays them
 		if err := os.Symlink(self, filepath.Join(dir, role)); err != nil {
 			return dir, err
 		}
@@ -53,8 +53,6 @@ var builtPrograms = sync.OnceValues(func() (string, error) {
 //
 // Besides the usual commands, `exits CODE PROGRAM...` expects that exit code, and `eventually
 // PATTERN PROGRAM...` repeats a program until it exits 0 and its output matches.
-//
-//gotest:plain the programs are those that ship, and a script waits for them one after the other
 func TestScripts(t *testing.T) {
 	bin, err := builtPrograms()
 	if err != nil {

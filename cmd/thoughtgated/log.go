@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"os"
 	"slices"
@@ -38,6 +39,13 @@ func newLogger(o options, component string, getenv func(string) string, stderr i
 		}
 	}
 	return slog.New(&tidy{to: h, component: component})
+}
+
+// takeLibraries has what libraries log by themselves logged for debugging only: the HTTP client quotes what
+// servers send unasked.
+func takeLibraries(to *slog.Logger) {
+	log.SetFlags(0)
+	log.SetOutput(slog.NewLogLogger(to.Handler(), slog.LevelDebug).Writer())
 }
 
 // lines returns a handler that writes records as lines.

@@ -5,7 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
@@ -111,4 +115,49 @@ func TestPageNamesFields(t *testing.T) {
 			t.Errorf("docs/metrics.md has no row %s", row)
 		}
 	}
+}
+
+// What the HTTP client says of its own accord, with bytes of a server, is for debugging, and as harmless as all
+// else.
+func TestLibrariesLog(t *testing.T) {
+	before := log.Writer()
+	defer log.SetFlags(log.Flags())
+	for level, lines := range map[slog.Level]int{slog.LevelDebug: 1, slog.LevelInfo: 0} {
+		var b bytes.Buffer
+		takeLibraries(newLogger(options{level: level}, "daemon", nothing, &b))
+		quoteUnasked(t)
+		log.SetOutput(before) // and b is no longer written to
+		if got := b.String(); strings.Count(got, "\n") != lines || strings.Contains(got, "\x1b") || lines > 0 && !strings.Contains(got, "Unsolicited response") {
+			t.Errorf("at level %s: got %q", level, got)
+		}
+	}
+}
+
+// quoteUnasked has the HTTP client read a response that nobody asked for, and returns when it has closed the connection.
+func quoteUnasked(t *testing.T) {
+	t.Helper()
+	closed := make(chan error, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			closed <- err
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 \x1b[2J\nlevel=error\r\n\r\n") // the client notices
+		_, err = io.Copy(io.Discard, conn)
+		closed <- err
+	}))
+	defer s.Close()
+	transport := &http.Transport{}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	<-closed // an error if the client had not read everything
 }

@@ -219,6 +219,7 @@ const stopTimeout = 15 * time.Second
 // ready.
 func serve(o options, getenv func(string) string, stderr io.Writer) (ready bool, err error) {
 	log := newLogger(o, "daemon", getenv, stderr)
+	takeLibraries(log)
 	store, err := keep.Open()
 	if err != nil {
 		return false, err

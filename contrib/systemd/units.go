@@ -11,9 +11,10 @@ import (
 // Service is the main unit; enabling it enables the others.
 const Service = "thoughtgated.service"
 
-// Units of surfaces, tgctl-notify.service and tgctl-slack.service, are not among those that `tgctl
-// daemon install` writes: each is of use only to who has a desktop or has made a Slack app. Packages
-// and `make install` put them beside the others, where a person enables them.
+// Units of surfaces, tgctl-notify.service, tgctl-slack.service and tgctl-phone.service, and
+// tg-fleet.service are not among those that `tgctl daemon install` writes: each is of use only to who
+// has a desktop, a Slack app or a phone, or has joined a fleet. Packages and `make install` put them
+// beside the others, where a person enables them.
 
 // Sockets are the units of the daemon's sockets.
 var Sockets = []string{"thoughtgated.socket", "thoughtgated-shim.socket"}

@@ -62,7 +62,7 @@ func values(unit []setting, key string) []string {
 
 func TestUnitsSayWhatTheDaemonReliesOn(t *testing.T) {
 	service, control, shim := "thoughtgated.service", "thoughtgated.socket", "thoughtgated-shim.socket"
-	notify, slack := "tgctl-notify.service", "tgctl-slack.service"
+	notify, slack, phone := "tgctl-notify.service", "tgctl-slack.service", "tgctl-phone.service"
 	tests := []struct {
 		unit, key string
 		want      []string
@@ -117,6 +117,13 @@ func TestUnitsSayWhatTheDaemonReliesOn(t *testing.T) {
 		{slack, "Service.ExecStart", []string{"/usr/bin/tgctl", "slack", "--no-start"}},
 		{slack, "Service.NoNewPrivileges", []string{"yes"}},
 		{slack, "Service.LimitCORE", []string{"0"}},
+
+		// Its topics, its key and its token are in a file, and nowhere else.
+		{phone, "Service.ExecStart", []string{"/usr/bin/tgctl", "notify", "--via", "ntfy", "--no-start"}},
+		{phone, "Service.Environment", nil},
+		{phone, "Service.NoNewPrivileges", []string{"yes"}},
+		{phone, "Service.UMask", []string{"0077"}},
+		{phone, "Service.LimitCORE", []string{"0"}},
 	}
 	for _, test := range tests {
 		if got := values(readUnit(t, test.unit), test.key); !slices.Equal(got, test.want) {
@@ -129,11 +136,11 @@ func TestUnitsSayWhatTheDaemonReliesOn(t *testing.T) {
 // and from 254 on the service either does not see its callers or is in another user namespace
 // than the daemon, which then accepts no answer.
 func TestServicesDoNotHide(t *testing.T) {
-	for _, unit := range []string{"thoughtgated.service", "tgctl-notify.service", "tgctl-slack.service"} {
+	for _, unit := range []string{"thoughtgated.service", "tgctl-notify.service", "tgctl-slack.service", "tgctl-phone.service"} {
 		for _, s := range readUnit(t, unit) {
 			name := strings.TrimPrefix(s.key, "Service.")
-			// Programs that the daemon starts may need executable memory; `tgctl slack` starts none.
-			if strings.HasPrefix(name, "Private") || strings.HasPrefix(name, "Protect") || name == "MemoryDenyWriteExecute" && unit != "tgctl-slack.service" {
+			// Programs that the daemon starts may need executable memory; those for Slack and the phone start none.
+			if strings.HasPrefix(name, "Private") || strings.HasPrefix(name, "Protect") || name == "MemoryDenyWriteExecute" && !strings.HasSuffix(unit, "slack.service") && !strings.HasSuffix(unit, "phone.service") {
 				t.Errorf("%s sets %s", unit, name)
 			}
 		}
@@ -174,7 +181,7 @@ func TestInstalledUnits(t *testing.T) {
 		}
 	}
 	verify := []string{"--user", "verify"}
-	for _, name := range []string{"thoughtgated.service", "thoughtgated.socket", "thoughtgated-shim.socket", "tgctl-notify.service", "tgctl-slack.service"} {
+	for _, name := range []string{"thoughtgated.service", "thoughtgated.socket", "thoughtgated-shim.socket", "tgctl-notify.service", "tgctl-slack.service", "tgctl-phone.service"} {
 		verify = append(verify, filepath.Join(units, name))
 	}
 	// The daemon gets the permissions that Node.js and other programs it starts need, see
@@ -184,6 +191,7 @@ func TestInstalledUnits(t *testing.T) {
 		{"--user", "--no-pager", "security", "--offline=true", "--threshold=76", filepath.Join(units, "thoughtgated.service")},
 		{"--user", "--no-pager", "security", "--offline=true", "--threshold=65", filepath.Join(units, "tgctl-notify.service")},
 		{"--user", "--no-pager", "security", "--offline=true", "--threshold=65", filepath.Join(units, "tgctl-slack.service")},
+		{"--user", "--no-pager", "security", "--offline=true", "--threshold=65", filepath.Join(units, "tgctl-phone.service")},
 	} {
 		cmd := exec.Command(analyze, args...)
 		cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir())

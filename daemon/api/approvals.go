@@ -205,6 +205,7 @@ func questionTo(q approval.Question) *pb.Approval {
 		Call: q.Call, Attachment: q.Attachment, Decider: q.Decider, Surface: q.Surface, Approver: q.Approver, Note: q.Note,
 		Waiting: uint32(q.Waiting), Parked: q.Parked, Spent: q.Spent, Edited: q.Edited, Level: cmp.Or(q.Level, string(gate.LevelWatch)),
 		Good: momentTo(q.Good), Decided: momentTo(q.Decided),
+		Device: q.Device, Colleagues: q.Device == "" && len(q.Statement) > 0, OnlyColleagues: approval.OnlyColleagues(&q),
 	}
 }
 

@@ -67,6 +67,20 @@ func answering(t *testing.T, servers ...string) (*Server, *approval.Queue, *reco
 		}
 	}
 	s := New(Config{Sessions: &session.Registry{}, Approvals: q, Recorder: rec, Logger: slog.New(slog.DiscardHandler)})
+	conn := serveControl(t, s, dir)
+	t.Cleanup(func() {
+		conn.Close()
+		s.control.Stop()
+		if err := errors.Join(q.Close(), db.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, q, rec, pb.NewApprovalsClient(conn)
+}
+
+// serveControl serves the control socket in a folder until the test ends, and returns a connection to it.
+func serveControl(t *testing.T, s *Server, dir string) *grpc.ClientConn {
+	t.Helper()
 	l, err := sock.Listen(filepath.Join(dir, "x.sock"))
 	if err != nil {
 		t.Fatal(err)
@@ -80,11 +94,11 @@ func answering(t *testing.T, servers ...string) (*Server, *approval.Queue, *reco
 	t.Cleanup(func() {
 		conn.Close()
 		s.control.Stop()
-		if err := errors.Join(<-served, q.Close(), db.Close()); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			t.Error(err)
 		}
 	})
-	return s, q, rec, pb.NewApprovalsClient(conn)
+	return conn
 }
 
 // statesOf returns the states of the questions, oldest first.

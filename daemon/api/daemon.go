@@ -44,6 +44,7 @@ func (v daemonService) Status(context.Context, *pb.StatusRequest) (*pb.StatusRes
 		WithheldStarts: uint32(s.Trust.Waiting()), Kept: s.countKept(),
 		AuditDir: s.AuditDir, AuditSeq: s.Audit.Seq(), Warnings: s.Warnings(), Presence: presenceTo(s.Presence.State()),
 	}
+	resp.Fleet, _ = s.fleetState()
 	resp.Projects = each(s.Projects(), func(f ProjectFile) *pb.ProjectFile {
 		return &pb.ProjectFile{Path: f.Path, Digest: f.Digest, Rules: uint32(f.Rules), Problems: diagnosticsTo(f.Problems)}
 	})
@@ -57,24 +58,33 @@ func (v daemonService) Status(context.Context, *pb.StatusRequest) (*pb.StatusRes
 	return resp, nil
 }
 
-// countKept counts the programs that the daemon keeps running, by kind.
+// countKept counts the programs that the daemon keeps running, and the sessions with servers behind an address, by kind.
 func (s *Server) countKept() []*pb.KindCount {
 	var counts []*pb.KindCount
 	by := map[string]*pb.KindCount{}
+	add := func(kind string, state supervise.State) {
+		c := by[kind]
+		if c == nil {
+			c = &pb.KindCount{Kind: kind}
+			by[kind], counts = c, append(counts, c)
+		}
+		c.All++
+		switch state {
+		case supervise.Failed:
+			c.Failed++
+		case supervise.Degraded, supervise.Restarting:
+			c.Unwell++
+		}
+	}
 	for _, fleet := range s.Fleets {
 		for _, i := range fleet.List() {
-			c := by[i.Kind]
-			if c == nil {
-				c = &pb.KindCount{Kind: i.Kind}
-				by[i.Kind], counts = c, append(counts, c)
-			}
-			c.All++
-			switch i.Status.State {
-			case supervise.Failed:
-				c.Failed++
-			case supervise.Degraded, supervise.Restarting:
-				c.Unwell++
-			}
+			add(i.Kind, i.Status.State)
+		}
+	}
+	for _, a := range s.Sessions.Attachments() {
+		if a.Shim.Remote {
+			state, _ := s.remoteStateOf(a)
+			add(kindRemote, state)
 		}
 	}
 	return counts
@@ -154,7 +164,7 @@ func setTo(set PolicySet) *pb.PolicySet {
 	return &pb.PolicySet{
 		Source: set.Source, Digest: set.Digest, Profile: string(set.Profile),
 		Rules: uint32(set.Rules), Policies: uint32(set.Policies), By: set.By, Since: momentTo(set.Since),
-		Natively: set.Natively, Project: set.Project, Checked: uint32(set.Checked),
+		Natively: set.Natively, Project: set.Project, Fleet: set.Fleet, Checked: uint32(set.Checked),
 		Files: each(set.Files, func(f policy.File) *pb.PolicyFile {
 			return &pb.PolicyFile{Path: f.Path, Digest: f.Digest, Changed: slices.Contains(set.Changed, f.Path)}
 		}),

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -37,6 +38,7 @@ var reasons = []struct {
 	{gate.ErrProofNeeded, client.ReasonProofNeeded},
 	{gate.ErrProofWrong, client.ReasonProofWrong},
 	{gate.ErrLockedOut, client.ReasonLockedOut},
+	{gate.ErrNoFleet, client.ReasonNoFleet},
 	{gate.ErrEnrolled, client.ReasonEnrolled},
 	{gate.ErrNotEnrolled, client.ReasonNotEnrolled},
 	{gate.ErrInvalid, client.ReasonInvalid},
@@ -57,7 +59,7 @@ func toStatus(err error) error {
 	}
 	for _, r := range reasons {
 		if errors.Is(err, r.err) {
-			e := client.NewError(r.reason, err.Error())
+			e := client.NewError(r.reason, strings.TrimSuffix(err.Error(), ": "+gate.ErrInvalid.Error())) // which the rest says better
 			var locked *presence.LockedOutError
 			if errors.As(err, &locked) {
 				return e.WithUntil(locked.Until)

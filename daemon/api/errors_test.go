@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -46,8 +47,15 @@ func TestErrorsRoundTrip(t *testing.T) {
 		if !errors.Is(back, tt.client) {
 			t.Errorf("%v: arrives as %v", err, back)
 		}
-		if st.Message() != err.Error() {
+		if tt.daemon != gate.ErrInvalid && st.Message() != err.Error() {
 			t.Errorf("%v: its words arrive as %q", err, st.Message())
+		}
+	}
+	// That it is invalid is said by the rest.
+	for _, err := range []error{fmt.Errorf("the prompt is empty: %w", gate.ErrInvalid), fmt.Errorf("run: %w", fmt.Errorf("the prompt is empty: %w", gate.ErrInvalid))} {
+		back := client.FromStatus(toStatus(err))
+		if !errors.Is(back, client.ErrInvalid) || !strings.HasSuffix(back.Error(), "the prompt is empty") {
+			t.Errorf("%v: arrives as %v", err, back)
 		}
 	}
 	if err := toStatus(nil); err != nil {

@@ -75,24 +75,27 @@ func (g gateService) hello(ctx context.Context, req *pb.AttachRequest) (*handove
 	if req.GetBuild() != g.s.Build {
 		g.s.Logger.Warn("a tg-shim of another build has attached", "server_id", req.GetServer(), "shim", req.GetBuild(), "daemon", g.s.Build)
 	}
-	if err := g.mayStart(ctx, req, line[0]); err != nil {
-		return nil, err
-	}
 	all, launch := commandAndLaunch(req)
-	inMemory := req.GetExtension() != "" || g.s.Policies.Shared(req.GetServer(), all)
-	shim := gate.Shim{
-		Attachment: req.GetAttachment(), Session: req.GetSession(), Project: req.GetCwd(), Cwd: req.GetCwd(),
-		Server: req.GetServer(), Launch: launch, Command: all, Requested: profileOf[req.GetProfile()],
-		Patience: max(0, req.GetPatience().AsDuration()), InMemory: inMemory,
+	hello := &handover.Hello{
+		Hello: session.Hello{Build: req.GetBuild(), Peer: line[0], Line: line, Programs: programs, Shim: gate.Shim{
+			Attachment: req.GetAttachment(), Session: req.GetSession(), Project: req.GetCwd(), Cwd: req.GetCwd(),
+			Server: req.GetServer(), Launch: launch, Command: all, Requested: profileOf[req.GetProfile()],
+			Patience: max(0, req.GetPatience().AsDuration()), Remote: req.GetRemote(),
+		}},
+		Launch: handover.Launch{
+			Server: req.GetServer(), Launch: launch, Executable: req.GetExecutable(), Command: req.GetCommand(),
+			Cwd: clean(req.GetCwd()), From: clean(req.GetFrom()), Sets: req.GetSets(),
+		},
 	}
-	hello := session.Hello{Shim: shim, Build: req.GetBuild(), Peer: line[0], Line: line, Programs: programs}
 	if len(line) > 1 && !reaper(line[1].PID) {
 		hello.Parent = line[1]
 	}
-	return &handover.Hello{Hello: hello, InMemory: inMemory, Launch: handover.Launch{
-		Server: req.GetServer(), Launch: shim.Launch, Executable: req.GetExecutable(), Command: req.GetCommand(),
-		Cwd: clean(req.GetCwd()), From: clean(req.GetFrom()), Sets: req.GetSets(),
-	}}, nil
+	if err := g.mayStart(ctx, hello); err != nil {
+		return nil, err
+	}
+	hello.InMemory = req.GetExtension() != "" || req.GetRemote() || g.s.Policies.Shared(req.GetServer(), all)
+	hello.Shim.InMemory = hello.InMemory
+	return hello, nil
 }
 
 // maxID is the largest id that a shim may choose, in bytes.
@@ -108,8 +111,12 @@ func checkAttach(req *pb.AttachRequest) error {
 		return fmt.Errorf("the server id has %d bytes; it must have 1 to %d: %w", len(req.GetServer()), maxID, gate.ErrInvalid)
 	case req.GetServer() == agenthook.Server:
 		return fmt.Errorf("the server id %q stands for the agent's own tools; give the server another name in the agent's configuration: %w", agenthook.Server, gate.ErrInvalid)
-	case req.GetExtension() != "" && (req.GetServer() != offer.ID(req.GetExtension()) || len(req.GetCommand()) > 0 || req.GetExecutable() != "" || req.GetFrom() != ""):
+	case req.GetExtension() != "" && (req.GetServer() != offer.ID(req.GetExtension()) || len(req.GetCommand()) > 0 || req.GetExecutable() != "" || req.GetFrom() != "" || req.GetRemote()):
 		return fmt.Errorf("the tools of an extension have the server id %s and no command: %w", offer.ID(req.GetExtension()), gate.ErrInvalid)
+	case req.GetRemote() && (len(req.GetCommand()) > 0 || req.GetExecutable() != ""):
+		return fmt.Errorf("a server behind an address has no command: %w", gate.ErrInvalid)
+	case !absoluteOrNone(req.GetFrom()) || !absoluteOrNone(req.GetExecutable()) || !absoluteOrNone(req.GetCwd()):
+		return fmt.Errorf("a path of the request is not absolute: %w", gate.ErrInvalid)
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 func TestCheckAttach(t *testing.T) {
 	server := &pb.AttachRequest{Protocol: client.Protocol, Attachment: strings.Repeat("a", 32), Server: "files", Command: []string{"files"}, Executable: "/bin/files"}
 	tools := &pb.AttachRequest{Protocol: client.Protocol, Attachment: strings.Repeat("a", 32), Server: offer.ID("notes"), Extension: "notes"}
+	remote := &pb.AttachRequest{Protocol: client.Protocol, Attachment: strings.Repeat("a", 32), Server: "cloud", Remote: true, From: "/p/.mcp.json"}
 	for name, test := range map[string]struct {
 		from   *pb.AttachRequest
 		change func(*pb.AttachRequest)
@@ -25,6 +26,11 @@ func TestCheckAttach(t *testing.T) {
 	}{
 		"a server":                        {server, func(*pb.AttachRequest) {}, nil},
 		"the tools of an extension":       {tools, func(*pb.AttachRequest) {}, nil},
+		"a server behind an address":      {remote, func(*pb.AttachRequest) {}, nil},
+		"an address and a command":        {remote, func(r *pb.AttachRequest) { r.Command = []string{"files"} }, gate.ErrInvalid},
+		"an address and a program":        {remote, func(r *pb.AttachRequest) { r.Executable = "/bin/files" }, gate.ErrInvalid},
+		"an address and an extension":     {tools, func(r *pb.AttachRequest) { r.Remote = true }, gate.ErrInvalid},
+		"a relative path":                 {remote, func(r *pb.AttachRequest) { r.From = ".mcp.json" }, gate.ErrInvalid},
 		"another protocol":                {server, func(r *pb.AttachRequest) { r.Protocol++ }, gate.ErrVersion},
 		"a short id":                      {server, func(r *pb.AttachRequest) { r.Attachment = strings.Repeat("a", 15) }, gate.ErrInvalid},
 		"a long id":                       {server, func(r *pb.AttachRequest) { r.Attachment = strings.Repeat("a", maxID+1) }, gate.ErrInvalid},

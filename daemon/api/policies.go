@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/pin"
 	"github.com/thoughtgate/thoughtgated/daemon/policy"
 	"github.com/thoughtgate/thoughtgated/daemon/rehearse"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -26,6 +28,9 @@ type policiesService struct {
 }
 
 func (v policiesService) Validate(_ context.Context, req *pb.ValidateRequest) (*pb.ValidateResponse, error) {
+	if len(req.GetBundle()) > 0 {
+		return &pb.ValidateResponse{Problems: diagnosticsTo(v.s.Policies.ValidateBundle(req.GetBundle()))}, nil
+	}
 	path, set, problems := v.s.Policies.Validate(req.GetPath())
 	resp := &pb.ValidateResponse{Path: path, Problems: diagnosticsTo(problems)}
 	if set != nil {
@@ -78,9 +83,13 @@ type Stages interface {
 	// it is on disk. It also returns the path of the configuration, empty for the built-in default,
 	// and its problems. If there are errors, the stage is nil.
 	OnDisk(path string) (*rehearse.Stage, string, []config.Diagnostic)
+	// Past returns a stage for calls of long ago, on which nothing on the disk is looked at. It judges by
+	// the configuration at path, or by the built-in default if path is empty. If there are errors, the
+	// stage is nil.
+	Past(path string) (*rehearse.Stage, []config.Diagnostic)
 	// Candidate returns the configuration at path, as OnDisk finds it, to be tried on recorded
-	// calls. If there are errors, the candidate is nil.
-	Candidate(path string) (Candidate, PolicySet, []config.Diagnostic, error)
+	// calls; with text, as if the file had that. If there are errors, the candidate is nil.
+	Candidate(path string, text []byte) (Candidate, PolicySet, []config.Diagnostic, error)
 }
 
 // Candidate is a configuration to be tried on recorded calls.
@@ -92,11 +101,12 @@ type Candidate interface {
 
 // refused returns the error for a configuration with errors.
 func refused(problems []config.Diagnostic) error {
-	return client.NewError(client.ReasonInvalid, "the configuration has errors, so calls can't be judged with it", diagnosticsTo(problems)...)
+	return client.NewError(client.ReasonInvalid, "the configuration has errors, so calls can't be judged with it; correct it, then: tgctl policy check", diagnosticsTo(problems)...)
 }
 
 func (v policiesService) Explain(stream grpc.BidiStreamingServer[pb.ExplainRequest, pb.Explanation]) error {
 	var stage *rehearse.Stage
+	var addresses map[string][]string
 	for {
 		req, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -107,24 +117,32 @@ func (v policiesService) Explain(stream grpc.BidiStreamingServer[pb.ExplainReque
 		}
 		if stage == nil {
 			var problems []config.Diagnostic
-			if req.GetConfig() == "" {
+			switch {
+			case req.GetPast():
+				stage, problems = v.s.Stages.Past(req.GetConfig())
+			case req.GetConfig() == "":
 				stage, problems = v.s.Stages.InForce()
-			} else {
+			default:
 				stage, _, problems = v.s.Stages.OnDisk(req.GetConfig())
 			}
 			if stage == nil {
 				return refused(problems)
 			}
 			defer stage.Close()
+			addresses = v.s.addresses()
 		}
-		answer, err := stage.Judge(stream.Context(), lineFrom(req), !req.GetBrief())
+		line := lineFrom(req)
+		if len(line.Command) == 0 {
+			line.Command = addresses[line.Server]
+		}
+		answer, err := stage.Judge(stream.Context(), line, !req.GetBrief())
 		out := &pb.Explanation{}
 		if err != nil {
 			out.Error = err.Error()
 		} else {
 			out = explanationTo(answer)
 		}
-		if answer != nil && answer.Verdict == "ask" && req.GetConfig() == "" {
+		if answer != nil && answer.Verdict == "ask" && req.GetConfig() == "" && !req.GetPast() {
 			if out.Grants, err = v.s.grantsOn(stream.Context(), req); err != nil {
 				return err
 			}
@@ -133,6 +151,27 @@ func (v policiesService) Explain(stream grpc.BidiStreamingServer[pb.ExplainReque
 			return err
 		}
 	}
+}
+
+// addresses returns what stands in the place of a command for each server that was behind an address when it
+// was last seen.
+func (s *Server) addresses() map[string][]string {
+	if s.Pins == nil { // without a daemon
+		return nil
+	}
+	last := map[string]pin.Server{}
+	for _, one := range s.Pins.Servers() {
+		if !one.Seen.Before(last[one.ID].Seen) {
+			last[one.ID] = one
+		}
+	}
+	all := map[string][]string{}
+	for id, one := range last {
+		if gate.IsAddress(one.Command) {
+			all[id] = one.Command
+		}
+	}
+	return all
 }
 
 func lineFrom(m *pb.ExplainRequest) rehearse.Line {
@@ -149,6 +188,9 @@ func explanationTo(a *rehearse.Answer) *pb.Explanation {
 		Gate: a.Gate, Rule: a.Rule, Policies: a.Policies, Reason: a.Reason, Set: a.Set,
 		Workflow: a.Workflow, Surfaces: a.Surfaces, Grant: a.Grant, Level: string(a.Level), Natively: a.Natively,
 		Hooks: a.Hooks, ResultHooks: a.ResultHooks,
+	}
+	if a.Shown != nil || a.Perhaps != "" {
+		m.Past = &pb.PastVerdict{Shown: a.Shown, Unclear: a.Unclear, Perhaps: a.Perhaps}
 	}
 	if a.Timeout > 0 {
 		m.Timeout = durationpb.New(a.Timeout)
@@ -178,7 +220,7 @@ func explanationTo(a *rehearse.Answer) *pb.Explanation {
 func citationTo(c gate.Cited) *pb.Citation {
 	return &pb.Citation{
 		Kind: c.Kind, Name: c.Name, File: c.File, Line: uint32(c.Line), Column: uint32(c.Column),
-		Does: c.Does, Says: c.Says, Project: c.Theirs,
+		Does: c.Does, Says: c.Says, Project: c.Theirs, Fleet: c.Fleet,
 	}
 }
 
@@ -215,8 +257,14 @@ func (v policiesService) testFile(ctx context.Context, path string, f *pb.TestFi
 	return out
 }
 
+// maxTried is how long a configuration may be that is in no file, in bytes.
+const maxTried = 64 << 10
+
 func (v policiesService) Backtest(req *pb.BacktestRequest, stream grpc.ServerStreamingServer[pb.BacktestEvent]) error {
-	candidate, set, problems, err := v.s.Stages.Candidate(req.GetConfig())
+	if n := len(req.GetText()); n > maxTried {
+		return client.NewError(client.ReasonInvalid, fmt.Sprintf("the configuration has %d bytes, and at most %d can be tried; put it into a file", n, maxTried))
+	}
+	candidate, set, problems, err := v.s.Stages.Candidate(req.GetConfig(), req.GetText())
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ import (
 const (
 	kindServer = "server" // with a server of its own
 	kindClient = "client" // of a shared server
+	kindRemote = "remote" // of a server behind an address
 )
 
 // processesService implements the Processes service.
@@ -44,6 +45,7 @@ func (v processesService) List(context.Context, *pb.ListProcessesRequest) (*pb.L
 		// isRun does not find a run whose process has just ended; Host shows that it is not a
 		// server.
 		if m := v.s.attachedTo(a); !isRun(kept, m) && !a.Shim.Host {
+			v.s.noteLogin(m)
 			all = append(all, m)
 		}
 	}
@@ -126,7 +128,15 @@ func (s *Server) attachedTo(a session.Attached) *pb.Process {
 		Kind: kindServer, Name: a.Shim.Server, Id: a.Shim.Attachment, Pid: a.Server.PID, State: supervise.Running.String(),
 	}
 	shared, ok := supervise.Info{}, false
-	if a.Shim.InMemory {
+	switch {
+	case a.Shim.Remote:
+		state, failure := s.remoteStateOf(a)
+		m.Kind, m.State = kindRemote, state.String()
+		if failure != nil {
+			m.Error = failure.Error()
+		}
+		return m
+	case a.Shim.InMemory:
 		m.Kind = kindClient
 		if shared, ok = s.kept(supervise.KindBackend, a.Shim.Server, ""); !ok {
 			shared, ok = s.kept(supervise.KindExtension, strings.TrimPrefix(a.Shim.Server, offer.Prefix), "")
@@ -141,6 +151,17 @@ func (s *Server) attachedTo(a session.Attached) *pb.Process {
 		m.State, m.Pid = supervise.Stopped.String(), 0
 	}
 	return m
+}
+
+// remoteStateOf returns the state of a server behind an address, as one session knows it.
+func (s *Server) remoteStateOf(a session.Attached) (supervise.State, error) {
+	switch answered, failure := s.RemoteState(a.Shim.Attachment); {
+	case failure != nil:
+		return supervise.Degraded, failure
+	case answered:
+		return supervise.Running, nil
+	}
+	return supervise.Starting, nil
 }
 
 // lives reports whether a process is alive, as far as the system shows.

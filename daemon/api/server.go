@@ -1,9 +1,10 @@
-// Package api serves the daemon's two sockets.
+// Package api serves the daemon's sockets.
 //
 // It is a table of services. Each service is a file that translates a request to a call of the
 // responsible package, its result to a message, and its error to a status. The only decision made
 // here is who may call. shim.sock serves only Gate, so that the socket given to agents can ask but
-// not approve. control.sock serves the rest.
+// not approve. fleet.sock serves only Fleet, for the courier of a fleet. control.sock serves the
+// rest.
 //
 // The package is larger than most, because the protocol is: nearly all of it translates messages. The
 // rest is what all services share, above all the checks of who calls (caller, watch).
@@ -36,6 +37,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/audit"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/copies"
+	"github.com/thoughtgate/thoughtgated/daemon/fleet"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/handover"
 	"github.com/thoughtgate/thoughtgated/daemon/hook"
@@ -53,18 +55,28 @@ import (
 
 // Config has the dependencies and settings of a Server.
 type Config struct {
-	Sessions   *session.Registry
-	Agents     *agent.Runs
-	Approvals  *approval.Queue
-	Audit      *audit.Log
-	Recorder   gate.Recorder
-	Metrics    *metrics.Metrics
-	Policies   Policies
-	Pins       *pin.Registry
-	Trust      *trust.Registry
-	Handed     *handover.Registry
-	AgentHooks *hook.Registry
-	Stages     Stages
+	Sessions  *session.Registry
+	Agents    *agent.Runs
+	Approvals *approval.Queue
+	Audit     *audit.Log
+	Recorder  gate.Recorder
+	Metrics   *metrics.Metrics
+	Policies  Policies
+	Pins      *pin.Registry
+	Trust     *trust.Registry
+	Logins    Logins
+	Fleet     *fleet.Membership
+	// FleetPolicy verifies and holds what the fleet's policy is.
+	FleetPolicy *fleet.Policy
+	Handed      *handover.Registry
+	AgentHooks  *hook.Registry
+	Stages      Stages
+	// Remote returns what identifies the server behind an address for which a tg-shim stands, in the place of a
+	// command. The error wraps gate.ErrWithheld if a person has to accept it first.
+	Remote func(context.Context, *session.Hello, *handover.Launch) ([]string, error)
+	// RemoteState reports whether the server behind an address of an attachment has answered yet, and why it
+	// did not answer the last request.
+	RemoteState func(attachment string) (answered bool, failure error)
 	// Grain returns what a grant may cover of a call of the agent's shell; nil if it is none.
 	Grain      func(ctx context.Context, project string, arguments []byte) *gate.Grain
 	Guard      *protect.Guard
@@ -116,6 +128,8 @@ type Policies interface {
 	// Validate checks the file at path (empty: the one in force) and puts nothing in force. The set
 	// is nil if there are errors.
 	Validate(path string) (string, *PolicySet, []config.Diagnostic)
+	// ValidateBundle returns the problems of a fleet's policy.
+	ValidateBundle(text []byte) []config.Diagnostic
 	// Shared reports whether a server with this id and command line is to be one process for all
 	// sessions.
 	Shared(server string, command []string) bool
@@ -165,10 +179,12 @@ func New(c Config) *Server {
 	pb.RegisterUndoServer(s.control, undoService{s: s})
 	pb.RegisterPinsServer(s.control, pinsService{s: s})
 	pb.RegisterServersServer(s.control, serversService{s: s})
+	pb.RegisterLoginsServer(s.control, loginsService{s: s})
 	pb.RegisterAuditServer(s.control, auditService{s: s})
 	pb.RegisterProcessesServer(s.control, processesService{s: s})
 	pb.RegisterExtensionsServer(s.control, extensionsService{s: s})
 	pb.RegisterAgentsServer(s.control, &agentsService{s: s, callers: map[string]proc.Process{}})
+	pb.RegisterMembershipServer(s.control, membershipService{s: s})
 	pb.RegisterDaemonServer(s.control, daemonService{s: s})
 	grpc_health_v1.RegisterHealthServer(s.control, s.health)
 	return s

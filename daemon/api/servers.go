@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/handover"
 	"github.com/thoughtgate/thoughtgated/daemon/pin"
 	"github.com/thoughtgate/thoughtgated/daemon/session/trust"
 	"github.com/thoughtgate/thoughtgated/internal/child"
@@ -40,23 +41,27 @@ func (v serversService) Accept(ctx context.Context, req *pb.AcceptServerRequest)
 	return &pb.AcceptServerResponse{Accepted: uint32(n)}, err
 }
 
-// mayStart checks that the shim may start its server. It reads the environment of the shim, which
-// the server will inherit, from the kernel.
-func (g gateService) mayStart(ctx context.Context, req *pb.AttachRequest, shim proc.Process) error {
-	env, err := proc.Environ(shim.PID)
-	if err != nil {
-		return fmt.Errorf("read the environment of tg-shim: %w: %w", err, gate.ErrForbidden)
+// mayStart checks that the shim may start its server, or that the daemon may connect to it. It reads the
+// environment of the shim, which the server will inherit, from the kernel.
+func (g gateService) mayStart(ctx context.Context, h *handover.Hello) error {
+	l := &h.Launch
+	var err error
+	if h.Shim.Remote {
+		h.Shim.Command, err = g.s.Remote(ctx, &h.Hello, l)
+		h.Shim.Launch = gate.Launch(h.Shim.Command)
+		l.Launch = h.Shim.Launch
+	} else {
+		var env []string
+		if env, err = proc.Environ(h.Peer.PID); err != nil {
+			return fmt.Errorf("read the environment of tg-shim: %w: %w", err, gate.ErrForbidden)
+		}
+		_, err = g.s.Trust.Judge(ctx, trust.Launch{
+			Server: l.Server, From: l.From, Cwd: l.Cwd, Program: l.Executable, Command: l.Command, Sets: l.Sets, Env: env,
+		})
 	}
-	if !absoluteOrNone(req.GetFrom()) || !absoluteOrNone(req.GetExecutable()) || !absoluteOrNone(req.GetCwd()) {
-		return fmt.Errorf("a path of the request is not absolute: %w", gate.ErrInvalid)
-	}
-	_, err = g.s.Trust.Judge(ctx, trust.Launch{
-		Server: req.GetServer(), From: clean(req.GetFrom()), Cwd: clean(req.GetCwd()), Program: req.GetExecutable(),
-		Command: req.GetCommand(), Sets: req.GetSets(), Env: env,
-	})
 	if errors.Is(err, gate.ErrWithheld) {
-		g.s.Logger.Warn("a server is withheld", "server_id", req.GetServer(), "reason", err.Error())
-		return fmt.Errorf("server %q is %w", req.GetServer(), err)
+		g.s.Logger.Warn("a server is withheld", "server_id", l.Server, "reason", err.Error())
+		return fmt.Errorf("server %q is %w", l.Server, err)
 	}
 	return err
 }

@@ -253,10 +253,10 @@ func (v sessionsService) Close(ctx context.Context, req *pb.CloseSessionRequest)
 	return &pb.CloseSessionResponse{Drained: uint32(drained), Remaining: uint32(remaining), Served: uint32(served)}, err
 }
 
-func (v sessionsService) List(context.Context, *pb.ListSessionsRequest) (*pb.ListSessionsResponse, error) {
+func (v sessionsService) List(_ context.Context, req *pb.ListSessionsRequest) (*pb.ListSessionsResponse, error) {
 	resp := &pb.ListSessionsResponse{}
 	for _, st := range v.s.Sessions.List() {
-		if !st.Present && st.Problem == "" {
+		if !st.Present && st.Problem == "" && !req.GetRestoring() {
 			continue // it has ended, and its files are being checked again
 		}
 		spec := st.Session.Spec
@@ -282,6 +282,13 @@ func (v sessionsService) List(context.Context, *pb.ListSessionsRequest) (*pb.Lis
 	}
 	for _, run := range v.s.Sessions.AgentRuns() {
 		resp.Sessions = append(resp.Sessions, runTo(run))
+	}
+	for _, a := range v.s.Sessions.Attachments() {
+		for _, m := range resp.Sessions {
+			if id := m.GetSpec().GetId(); a.Shim.Remote && (id == a.Shim.Session || id == a.Claims) {
+				m.Remote++
+			}
+		}
 	}
 	resp.Sessions = withUnseen(resp.Sessions, v.s.AgentHooks.Unseen())
 	return resp, nil

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/daemon/copies"
-	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/undo"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -41,23 +40,11 @@ func (v undoService) Plan(ctx context.Context, req *pb.PlanUndoRequest) (*pb.Und
 }
 
 func (v undoService) Restore(ctx context.Context, req *pb.RestoreRequest) (*pb.Restored, error) {
-	defer wipe(req.GetProof().GetPassphrase(), req.GetProof().GetCode())
-	what := "bringing back " + req.GetId()
-	ctx, who, err := v.s.decider(ctx, what)
+	ctx, who, level, err := v.s.loosening(ctx, "bringing back "+req.GetId(), req.GetProof()) // as for an approval of a call of high risk
 	if err != nil {
 		return nil, err
 	}
-	by := copies.By{Decider: who, Surface: surfaceOf(ctx, who, req.GetSurface()), Level: gate.LevelWatch}
-	if v.s.Presence.Enrolled() { // as for an approval of a call of high risk
-		proof := proofOf(req.GetProof())
-		if proof == nil {
-			return nil, gate.ErrProofNeeded
-		}
-		if err := v.s.Presence.Prove(ctx, proof, what, who); err != nil {
-			return nil, err
-		}
-		by.Level = gate.LevelPresence
-	}
+	by := copies.By{Decider: who, Surface: surfaceOf(ctx, who, req.GetSurface()), Level: level}
 	r, err := v.s.Copies.Restore(ctx, req.GetId(), req.GetDigest(), by)
 	if err != nil {
 		return nil, err

@@ -45,6 +45,9 @@ func (q *Queue) Ask(ctx context.Context, asked *gate.Question) (gate.Held, error
 	if err := q.checkLimits(asked.Call); err != nil {
 		return nil, err
 	}
+	if err := q.checkColleagues(asked.Ruling.Surfaces); err != nil {
+		return nil, err
+	}
 	if e := equal(q.open, asked); e != nil {
 		a.e = e
 		if err := q.db.PutAsker(ctx, a.kept()); err != nil {
@@ -74,6 +77,7 @@ func (q *Queue) file(ctx context.Context, asked *gate.Question, a *asker) error 
 		return err
 	}
 	e.shorten()
+	q.askColleagues(ctx, e, asked.Digest)
 	q.join(e, a)
 	q.add(e)
 	q.notifyWatchers(e)
@@ -175,6 +179,9 @@ func (q *Queue) find(ctx context.Context, c call) (*asker, error) {
 func (q *Queue) checkLimits(c *gate.Call) error {
 	server, ofServer, all, held := c.Server, 0, 0, int64(0)
 	for _, e := range q.open {
+		if e.q.Device != "" { // which have limits of their own, so that nobody's questions keep others away
+			continue
+		}
 		places := max(1, e.waiting())
 		all += places
 		held += int64(places) * int64(e.size)
@@ -211,7 +218,12 @@ type burst struct {
 
 // checkBurst refuses a question if too many were created for the server recently.
 func (q *Queue) checkBurst(server string, now time.Time) error {
-	b := q.filed[server]
+	return q.countBurst(server, burstFactor*q.perServer, now, fmt.Sprintf("server %q", server))
+}
+
+// countBurst refuses a question if most were counted under that key recently.
+func (q *Queue) countBurst(key string, most int, now time.Time, of string) error {
+	b := q.filed[key]
 	if b == nil || now.Sub(b.since) >= burstSpan {
 		if len(q.filed) >= mostBursts {
 			for name, old := range q.filed {
@@ -221,10 +233,10 @@ func (q *Queue) checkBurst(server string, now time.Time) error {
 			}
 		}
 		b = &burst{since: now}
-		q.filed[server] = b
+		q.filed[key] = b
 	}
-	if b.n >= burstFactor*q.perServer {
-		return fmt.Errorf("%w: %d within %v for server %q", gate.ErrBurst, b.n, burstSpan, server)
+	if b.n >= most {
+		return fmt.Errorf("%w: %d within %v for %s", gate.ErrBurst, b.n, burstSpan, of)
 	}
 	b.n++
 	return nil
@@ -289,6 +301,9 @@ func (e *entry) waiting() int {
 func (e *entry) shown() Question {
 	q := e.q
 	q.Waiting = e.waiting()
+	if q.Device != "" && q.State == store.StateOpen {
+		q.Waiting = 1 // the machine that asks withdraws a call that no longer does
+	}
 	return q
 }
 
@@ -346,7 +361,7 @@ func (q *Queue) answer(ctx context.Context, a *asker) (gate.Answer, error) {
 	e := a.e
 	switch {
 	case a.state == store.AskerParked:
-		return gate.Answer{ID: e.q.ID, State: gate.StateParked}, nil
+		return gate.Answer{ID: e.q.ID, State: gate.StateParked, Note: q.unreachable(&e.q)}, nil
 	case a == e.first() && e.q.State == store.StateApproved && q.ready[e.q.ID] == e:
 		if err := q.takeAnswer(ctx, e, a); err != nil {
 			return gate.Answer{}, err
@@ -399,6 +414,9 @@ func (q *Queue) hold(a *asker) *held {
 	h := &held{q: q, a: a, over: a.e.done, left: min(a.parkDelay, max(0, a.parkDelay-q.o.Now().Sub(a.since)))}
 	if a.state == store.AskerParked {
 		h.over = closed
+	}
+	if q.unreachable(&a.e.q) != "" {
+		h.left = 0 // its agent learns at once that nobody can answer now
 	}
 	return h
 }

@@ -31,7 +31,8 @@ type Decision struct {
 	Edit     []byte      // raw JSON of the arguments to send instead; nil for the original ones
 	Proof    *gate.Proof // of presence; checked for an approval that needs it
 
-	level gate.Level // what Proof has proved
+	level  gate.Level   // what Proof has proved
+	signed *gate.Signed // a colleague's decision; nil for an answer on this machine
 }
 
 // Decide answers a question and returns it in its final state, with the grant if one was
@@ -56,12 +57,20 @@ func (q *Queue) Decide(ctx context.Context, d Decision) (Question, error) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if d.Surface == gate.SurfaceColleague {
+		return Question{}, fmt.Errorf("decide %s: %q is the surface of colleagues alone: %w", d.ID, d.Surface, gate.ErrForbidden)
+	}
+	return q.decide(ctx, d)
+}
+
+// decide is Decide after the proof was checked. q.mu must be held.
+func (q *Queue) decide(ctx context.Context, d Decision) (Question, error) {
 	if q.closed {
 		return Question{}, errStopping
 	}
 	q.expireDue()
 	e, yes := q.open[d.ID], q.ready[d.ID]
-	if asked := cmp.Or(e, yes); asked != nil && (config.Surface(d.Surface).HasApprovers() || d.Approver != "") {
+	if asked := cmp.Or(e, yes); asked != nil && d.signed == nil && (config.Surface(d.Surface).HasApprovers() || d.Approver != "") {
 		if err := q.checkApprover(ctx, &asked.q, &d); err != nil {
 			return Question{}, fmt.Errorf("decide %s: %w", d.ID, err)
 		}
@@ -76,16 +85,21 @@ func (q *Queue) Decide(ctx context.Context, d Decision) (Question, error) {
 	// requirements again.
 	g, err := q.answerable(ctx, e, &d)
 	if err == nil && needsProof(&e.q, &d) && d.level != gate.LevelPresence {
-		err = gate.ErrProofNeeded
+		if err = gate.ErrProofNeeded; d.signed != nil {
+			err = fmt.Errorf("an approval of it needs a security key that was touched: %w", gate.ErrForbidden)
+		}
 	}
 	if err != nil {
 		return Question{}, fmt.Errorf("decide %s: %w", d.ID, err)
 	}
 	e.q.Edited, e.q.Edit = d.Edit != nil, d.Edit
-	e.q.Note, e.q.Decider, e.q.Surface, e.q.Approver = d.Note, d.Decider, d.Surface, d.Approver
+	e.q.Note, e.q.Decider, e.q.Surface, e.q.Approver, e.q.Proved = d.Note, d.Decider, d.Surface, d.Approver, proved(d.signed)
 	state := store.StateRejected
 	if d.Approve {
 		state = store.StateApproved
+		if d.level == gate.LevelPresence {
+			e.q.Level = string(d.level) // also where the question asked for less: it depends on the secret now
+		}
 	}
 	if err := q.endQuestion(ctx, e, state); err != nil {
 		return e.q, fmt.Errorf("decide %s: %w", d.ID, err)
@@ -99,16 +113,33 @@ func (q *Queue) Decide(ctx context.Context, d Decision) (Question, error) {
 	return e.q, nil
 }
 
+// LoggedIn answers a question whether a person logs in, once they have. It does nothing if the question has
+// ended meanwhile.
+func (q *Queue) LoggedIn(ctx context.Context, id, decider, surface string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := q.open[id]
+	if e == nil || e.q.Method != gate.MethodLogin || q.closed {
+		return nil
+	}
+	e.q.Decider, e.q.Surface = decider, surface
+	return q.endQuestion(ctx, e, store.StateApproved)
+}
+
 // answerable returns why d can't answer a waiting question, apart from its proof. It also
 // returns the grant that d would give; nil if none. q.mu must be held.
 func (q *Queue) answerable(ctx context.Context, e *entry, d *Decision) (*Grant, error) {
 	switch {
 	case !bytes.Equal(d.Subject, e.q.Subject[:]):
 		return nil, gate.ErrChanged
-	case d.Approve && len(e.q.Surfaces) > 0 && !slices.Contains(e.q.Surfaces, d.Surface):
+	case d.Approve && e.q.Method == gate.MethodLogin:
+		return nil, fmt.Errorf("a login can't be approved: %w; log in with: tgctl login %s", gate.ErrInvalid, gate.ShellWord(e.q.Server))
+	case d.Approve && !acceptsFrom(&e.q, d.Surface):
 		return nil, fmt.Errorf("an approval from %q is %w; the workflow accepts approvals from %q", d.Surface, gate.ErrForbidden, e.q.Surfaces)
 	case d.Terms != nil && !d.Approve:
 		return nil, fmt.Errorf("a denial can't give a grant: %w", gate.ErrInvalid)
+	case e.q.Device != "" && (d.Terms != nil || d.Edit != nil):
+		return nil, fmt.Errorf("a call of another machine can only be approved as it is, once: %w", gate.ErrInvalid)
 	}
 	if d.Edit != nil {
 		asked, err := q.whole(ctx, e)
@@ -125,6 +156,16 @@ func (q *Queue) answerable(ctx context.Context, e *entry, d *Decision) (*Grant, 
 	return q.terms(&e.q, d.Terms, d)
 }
 
+// acceptsFrom reports whether the workflow of q accepts approvals from a surface. A page that it does not list
+// stands for a terminal that it does, with a secret; see needsProof.
+func acceptsFrom(q *Question, surface string) bool {
+	if surface == gate.SurfaceColleague { // never without being named
+		return slices.Contains(q.Surfaces, surface)
+	}
+	return len(q.Surfaces) == 0 || slices.Contains(q.Surfaces, surface) ||
+		surface == string(config.SurfacePage) && slices.Contains(q.Surfaces, string(config.SurfaceTerminal))
+}
+
 // overrule turns an approval that waits for a call into a denial.
 func (q *Queue) overrule(ctx context.Context, e *entry, d *Decision) (Question, error) {
 	if !bytes.Equal(d.Subject, e.q.Subject[:]) {
@@ -133,6 +174,7 @@ func (q *Queue) overrule(ctx context.Context, e *entry, d *Decision) (Question, 
 	ctx = context.WithoutCancel(ctx)
 	e.q.State, e.q.Decided = store.StateRejected, q.o.Now().UTC().Truncate(resolution)
 	e.q.Note, e.q.Decider, e.q.Surface, e.q.Approver, e.q.Edited, e.q.Edit = d.Note, d.Decider, d.Surface, d.Approver, false, nil
+	e.q.Proved = proved(d.signed)
 	for _, v := range q.grants {
 		if v.g.Approval == e.q.ID {
 			q.endGrant(ctx, v, "revoked", "the approval that gave it was overruled by "+d.Decider)
@@ -209,9 +251,11 @@ func levelOf(level string) gate.Level {
 }
 
 // needsProof reports whether d can answer q only with a proof. A denial never needs one,
-// so that anyone in doubt can deny.
+// so that anyone in doubt can deny. An approval on a page that the workflow does not list always
+// needs one: any program of the user can press the page's buttons.
 func needsProof(q *Question, d *Decision) bool {
-	return d.Approve && levelOf(q.Level) == gate.LevelPresence
+	unlisted := d.Surface == string(config.SurfacePage) && !slices.Contains(q.Surfaces, d.Surface)
+	return d.Approve && (levelOf(q.Level) == gate.LevelPresence || unlisted)
 }
 
 // prove checks the proof of d if the question needs one and d could otherwise answer it,

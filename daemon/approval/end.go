@@ -32,6 +32,7 @@ func (q *Queue) endQuestion(ctx context.Context, e *entry, state store.State) er
 	if q.o.Redact != nil { // names are untrusted too
 		e.q.Tool, e.q.Reason, e.q.Rule = q.o.Redact(e.q.Tool), q.o.Redact(e.q.Reason), q.o.Redact(e.q.Rule)
 	}
+	e.q.Shown = nil
 	told := q.assignAnswer(e)
 	q.unwritten = append(q.unwritten, ended{e.q, told})
 	if err := q.writeEnds(); err != nil {
@@ -58,6 +59,10 @@ func (q *Queue) endQuestion(ctx context.Context, e *entry, state store.State) er
 // that a tg-shim of a previous daemon submits again.
 func (q *Queue) assignAnswer(e *entry) []store.Asker {
 	var told []store.Asker
+	if e.q.Device != "" { // the machine that asks has it
+		e.q.Spent = true
+		return nil
+	}
 	switch e.q.State {
 	case store.StateApproved:
 	case store.StateRejected:
@@ -112,8 +117,16 @@ func endRecord(q *Question) *record.Record {
 		reason += fmt.Sprintf("with changed arguments, SHA-256 %x", sha256.Sum256(q.Edit))
 	}
 	r := recordOf(q, record.KindDecision)
+	if q.Device != "" { // no call of this machine: what is counted and compared here must not meet it
+		about := fmt.Sprintf("for %s, of the machine %s: %s %s on %s", q.Agent, q.Device, q.Method, q.Tool, q.Server)
+		if reason != "" {
+			about += "; " + reason
+		}
+		reason = about
+		r = &record.Record{Kind: record.KindDecision, Approval: q.ID, Profile: q.Profile}
+	}
 	r.Verdict, r.Gate, r.Rule, r.Reason = string(q.State), "ask", q.Rule, reason
-	r.Decider, r.Surface, r.Approver, r.Level = q.Decider, q.Surface, q.Approver, string(level)
+	r.Decider, r.Surface, r.Approver, r.Level = q.Decider, q.Surface, q.Approver, cmp.Or(q.Proved, string(level))
 	r.LatencyUS = q.Decided.Sub(q.Created).Microseconds()
 	return r
 }
@@ -131,6 +144,11 @@ func recordOf(q *Question, kind record.Kind) *record.Record {
 func (q *Queue) Withdraw(attachment string, seq uint64) {
 	const reason = "the agent cancelled the call"
 	q.withdraw(reason, func(a *asker) bool { return a.call == call{attachment, seq} }, nobody)
+}
+
+// WithdrawQuestion withdraws a question, for that reason.
+func (q *Queue) WithdrawQuestion(id, reason string) {
+	q.withdraw(reason, func(a *asker) bool { return a.e.q.ID == id }, func(old *Question) bool { return old.ID == id && old.State == store.StateOpen })
 }
 
 // WithdrawAttachment removes the calls of an attachment that will not return; reason says
@@ -209,7 +227,7 @@ func (q *Queue) withdrawLocked(reason string, left func(*asker) bool, over func(
 			}
 		}
 		switch {
-		case over(&e.q), e.waiting() == 0 && !e.q.Parked:
+		case over(&e.q), e.waiting() == 0 && !e.q.Parked && (e.q.Device == "" || len(e.asks) > 0): // the calls of a previous daemon are those that have asks
 			e.q.Note = reason
 			// A withdrawn call is not executed, recorded or not; end has logged the
 			// error.

@@ -227,3 +227,52 @@ func TestVoid(t *testing.T) {
 		h.close()
 	}
 }
+
+// A page that the workflow does not list stands for a terminal that it does, with a secret, and for nothing else.
+func TestApprovalOnAPage(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		surfaces []string
+		level    gate.Level
+		d        Decision
+		err      error
+		looked   int
+		record   string
+	}{
+		{"listed", []string{"terminal", "page"}, gate.LevelWatch, Decision{Approve: true}, nil, 0, "approved watch"},
+		{"listed, of a question that needs a secret", []string{"page"}, gate.LevelPresence, Decision{Approve: true}, gate.ErrProofNeeded, 0, ""},
+		{"not listed", []string{"terminal", "script"}, gate.LevelWatch, Decision{Approve: true}, gate.ErrProofNeeded, 0, ""},
+		{"not listed, a wrong secret", []string{"terminal", "script"}, gate.LevelWatch, Decision{Approve: true, Proof: proof("wrong")}, gate.ErrProofWrong, 1, ""},
+		{"not listed, the secret", []string{"terminal", "script"}, gate.LevelWatch, Decision{Approve: true, Proof: proof("right")}, nil, 1, "approved presence"},
+		{"the secret for another question than was shown", []string{"terminal"}, gate.LevelWatch, Decision{Approve: true, Proof: proof("right"), Subject: []byte("x")}, gate.ErrChanged, 0, ""},
+		{"neither page nor terminal", []string{"slack"}, gate.LevelWatch, Decision{Approve: true, Proof: proof("right")}, gate.ErrForbidden, 0, ""},
+		{"a script's question", []string{"script", "desktop"}, gate.LevelWatch, Decision{Approve: true, Proof: proof("right")}, gate.ErrForbidden, 0, ""},
+		{"any surface", nil, gate.LevelWatch, Decision{Approve: true}, gate.ErrProofNeeded, 0, ""},
+		{"a denial", []string{"slack"}, gate.LevelPresence, Decision{}, nil, 0, "rejected watch"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := &prover{}
+			h := newFixture(t, Options{Prover: p})
+			defer h.close()
+			q := atLevel(test.level, 1)
+			q.Ruling.Surfaces = test.surfaces
+			h.askFor(q)
+			d := test.d
+			d.ID, d.Decider, d.Surface = "A-1", "uid 1", "page"
+			if d.Subject == nil {
+				d.Subject = q.Subject[:]
+			}
+			_, err := h.q.Decide(ctx, d)
+			if !errors.Is(err, test.err) || p.looked != test.looked {
+				t.Errorf("got %v, %d proofs looked at; want %v, %d", err, p.looked, test.err, test.looked)
+			}
+			got := ""
+			if len(h.rec.records) > 0 {
+				got = h.rec.records[0].Verdict + " " + h.rec.records[0].Level
+			}
+			if got != test.record {
+				t.Errorf("recorded %q, want %q", got, test.record)
+			}
+		})
+	}
+}

@@ -66,6 +66,9 @@ type Options struct {
 	// Redact returns a text without the secrets recognized in it; nil for none. It must
 	// not call the Queue.
 	Redact func(text string) string
+	// Colleagues are the people of the fleet whom questions may be put to. It must not call
+	// the Queue.
+	Colleagues Colleagues
 }
 
 // Queue holds the questions of one daemon. Its methods are safe for concurrent use. It is
@@ -86,7 +89,7 @@ type Queue struct {
 	calls     map[call]*asker   // calls of waiting questions, and the last ones of ended questions
 	past      []call            // calls whose question has ended, oldest first
 	unwritten []ended           // ends that are not on disk yet
-	filed     map[string]*burst // by server
+	filed     map[string]*burst // by server, and by "device" and the device for those of the fleet
 	grants    map[string]*given // in force, by id
 	uses      map[call]grantUse // calls that grants have approved, as far as the grants remember them
 	watchers  map[*watcher]struct{}

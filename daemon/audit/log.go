@@ -39,6 +39,7 @@ type Log struct {
 	group  commits
 
 	harmless harmless
+	sending  atomic.Pointer[func(log string) Sending] // nil: nothing is sent
 
 	datasync   func(*os.File) error // datasync; tests make it fail
 	foldersync func(*os.File) error // (*os.File).Sync; tests make it fail
@@ -58,6 +59,8 @@ type Log struct {
 	segment uint64         // number of file
 	size    int64          // of file, up to the end of its last complete record
 	older   int64          // bytes in the segments before file
+	eldest  uint64         // seq of the last record of the oldest of them; 0 if there is none
+	holds   bool           // the oldest of them may be dropped for its size but for records that were not sent
 	blocks  []record.Block // the indexed blocks, in the order of the log
 	untold  []record.Head  // heads that publish has not reported yet
 	id      string
@@ -250,6 +253,37 @@ func (l *Log) Seq() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.chain.Seq
+}
+
+// Head returns the end of the log. Its id is empty while the log can't be opened.
+func (l *Log) Head() record.Head {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return record.Head{Log: l.id, Seq: l.chain.Seq, Sum: l.chain.Sum}
+}
+
+// Stable returns when the record seq is on stable storage, if the log is synced at all. What has left
+// this machine must not be lost by a crash: other records would take its place.
+func (l *Log) Stable(ctx context.Context, seq uint64) error {
+	isSynced := func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return seq <= l.synced
+	}
+	if l.keeping().Sync == config.SyncNever || seq == 0 || isSynced() {
+		return nil
+	}
+	pause := time.NewTimer(2 * l.keeping().Interval) // after which it was synced with others, as a rule
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if isSynced() {
+		return nil
+	}
+	return l.commit(ctx, seq)
 }
 
 // Close closes the log. It syncs what was written unless the options say never, and ends

@@ -24,6 +24,36 @@ const retainInterval = time.Hour
 var errFull = fmt.Errorf("the log has reached audit.max_size, and nothing in it is older than %d days; raise audit.max_size, or verify old segments and move them elsewhere",
 	int(minDropAge/(24*time.Hour)))
 
+// errUnsent reports that the log is full of records that its fleet has not got, and that the
+// fleet's policy says not to drop them.
+var errUnsent = errors.New("the log has reached audit.max_size with records that the fleet has not got, and the fleet's policy keeps them; " +
+	"connect to the fleet (tgctl fleet status), or raise audit.max_size")
+
+// Sending is what is known of the records that a fleet gets.
+type Sending struct {
+	Sends   bool   // records are sent
+	Through uint64 // up to which record they were, as the courier says; 0: none
+	Drops   bool   // the fleet's policy has the log drop records that were not sent rather than refuse new ones
+}
+
+// KeepUnsent has records that are sent to a fleet kept for that, although the log has reached
+// MaxSize, as sending says for the log with an id. It may be called with other records being
+// written. How long records are kept does not depend on it: a courier that lies about what was
+// sent can only have the log keep more than without a fleet.
+func (l *Log) KeepUnsent(sending func(log string) Sending) { l.sending.Store(&sending) }
+
+// unsent returns what is known of the records that are sent. l.mu must not be held.
+func (l *Log) unsent() Sending {
+	ask := l.sending.Load()
+	if ask == nil {
+		return Sending{}
+	}
+	l.mu.Lock()
+	id := l.id
+	l.mu.Unlock()
+	return (*ask)(id)
+}
+
 // keep publishes heads and drops segments that are too old or too large together. It does
 // so whenever a segment has ended, and periodically.
 func (l *Log) keep() {
@@ -55,6 +85,7 @@ type ended struct {
 	n     uint64
 	size  int64
 	until time.Time // when the next one began
+	last  uint64    // seq of its last record
 }
 
 // retain drops the oldest segments, whole ones only. They are older than the retention,
@@ -68,16 +99,18 @@ func (l *Log) retain(now time.Time) error {
 		return err
 	}
 	room := l.keeping().MaxSize - l.keeping().SegmentSize // the current segment may still fill up
+	sending := l.unsent()
 	drop := 0
 	for _, s := range all {
 		age := now.Sub(s.until)
-		if !(l.keeping().Retention > 0 && age > l.keeping().Retention) && !(l.keeping().MaxSize > 0 && total > room && age > minDropAge) {
+		kept := sending.Sends && !sending.Drops && s.last > sending.Through
+		if !(l.keeping().Retention > 0 && age > l.keeping().Retention) && !(l.keeping().MaxSize > 0 && total > room && age > minDropAge && !kept) {
 			break
 		}
 		total -= s.size
 		drop++
 	}
-	err = l.drop(all[:drop])
+	err = l.drop(all[:drop], sending)
 	if err != nil {
 		_, total, _ = l.inventory() // what is left still counts; its error adds nothing to err
 	}
@@ -89,7 +122,28 @@ func (l *Log) retain(now time.Time) error {
 	}
 	l.pruneLedger(now, first)
 	l.older = total // if a segment ends meanwhile, keep runs again
+	l.holds = drop < len(all) && sending.Sends && !sending.Drops && all[drop].last > sending.Through && now.Sub(all[drop].until) > minDropAge
+	if l.eldest = 0; drop < len(all) {
+		l.eldest = all[drop].last
+	}
 	return err
+}
+
+// Unsent returns a warning if the log is nearly full, and its oldest records were not sent to the
+// fleet.
+func (l *Log) Unsent() []string {
+	sending := l.unsent()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	most := l.keeping().MaxSize
+	if !sending.Sends || most <= 0 || l.older+l.size < most/4*3 || sending.Through >= l.eldest {
+		return nil
+	}
+	then := "production denies calls"
+	if sending.Drops {
+		then = "the oldest are dropped"
+	}
+	return []string{fmt.Sprintf("the audit log is nearly full (audit.max_size), and the fleet has not got its records after %d; when it is full, %s; see tgctl fleet status", sending.Through, then)}
 }
 
 // inventory returns the segments before the current one, oldest first, and their total
@@ -112,7 +166,7 @@ func (l *Log) inventory() (all []ended, total int64, err error) {
 		if err != nil {
 			return nil, 0, err
 		}
-		all = append(all, ended{n, size, next.Time})
+		all = append(all, ended{n, size, next.Time, next.Seq - 1})
 		total += size
 	}
 	return all, total, nil
@@ -120,7 +174,7 @@ func (l *Log) inventory() (all []ended, total int64, err error) {
 
 // drop removes the given segments, which are the oldest, once the record that says so is
 // on stable storage.
-func (l *Log) drop(all []ended) error {
+func (l *Log) drop(all []ended, sending Sending) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -135,6 +189,9 @@ func (l *Log) drop(all []ended) error {
 	gone := &record.Record{
 		Kind: record.KindDropped, Through: last.chain.Seq, Digest: last.chain.Sum, Profile: l.keeping().Profile,
 		Reason: fmt.Sprintf("%d segments with records up to %s are older than audit.retention or exceed audit.max_size", len(all), newest.until.UTC().Format(time.DateOnly)),
+	}
+	if sending.Sends && sending.Through < gone.Through {
+		gone.Reason += fmt.Sprintf("; the fleet has not got those after record %d", sending.Through)
 	}
 	if err := l.append(gone, nil); err != nil {
 		return err
@@ -157,6 +214,9 @@ func (l *Log) full(kind record.Kind) error {
 		return nil
 	}
 	token(l.ending) // segments that were too young may be old enough by now
+	if l.holds {
+		return errUnsent
+	}
 	return errFull
 }
 

@@ -180,6 +180,77 @@ func TestMaxSize(t *testing.T) {
 	}
 }
 
+// Records that the fleet has not got are kept although the log is full, if the fleet's policy says
+// so, but no longer than the retention. A courier that lies about what was sent makes the log
+// neither drop what it would keep without a fleet nor keep it for ever.
+func TestUnsent(t *testing.T) {
+	for name, c := range map[string]struct {
+		sending        Sending
+		drops, refuses bool // when the log is full of records that are eight days old
+		warns          string
+		says           string // in the record of what was dropped for its size
+	}{
+		"no fleet":                   {Sending{}, true, false, "", ""},
+		"not sent, kept":             {Sending{Sends: true}, false, true, "production denies calls", ""},
+		"not sent, dropped":          {Sending{Sends: true, Drops: true}, true, false, "the oldest are dropped", "has not got those after record 0"},
+		"sent, or so it says":        {Sending{Sends: true, Through: 1 << 40}, true, false, "", ""},
+		"sent, and would be dropped": {Sending{Sends: true, Through: 1 << 40, Drops: true}, true, false, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			var d day
+			l := open(t, dir, Options{MaxSize: 64 << 10, Strict: true, Retention: 30 * 24 * time.Hour, Now: d.now})
+			l.KeepUnsent(func(log string) Sending {
+				if log != l.Head().Log {
+					t.Errorf("asked of the log %q", log)
+				}
+				return c.sending
+			})
+			try := func() error {
+				return l.Record(context.Background(), &record.Record{Kind: record.KindCall, Server: "db"}, []byte(`{"sql":"`+strings.Repeat("x", 400)+`"}`), nil)
+			}
+			retain := func() {
+				t.Helper()
+				if err := l.retain(d.now()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for try() == nil {
+			}
+			retain() // which the log does by itself when it has time
+			if warned := strings.Join(l.Unsent(), ""); (warned != "") != (c.warns != "") || !strings.Contains(warned, c.warns) {
+				t.Errorf("warned %q", warned)
+			}
+			d.n.Store(8)
+			retain()
+			report := verifyFolder(t, dir)
+			if (report.Retired > 0) != c.drops || report.Bad != nil {
+				t.Errorf("dropped: %+v", report)
+			}
+			err := try()
+			// The log's own look for what to drop may have begun before those eight days, and end now. A log that
+			// has failed looks again only later.
+			for ; errors.Is(err, errFull) && c.refuses && d.n.Load() < 20; err = try() {
+				d.n.Add(1)
+				retain()
+			}
+			if errors.Is(err, errUnsent) != c.refuses || (err == nil) == c.refuses {
+				t.Errorf("the next record: %v", err)
+			}
+			for _, r := range records(t, l, Query{Kind: record.KindDropped}) {
+				if strings.Contains(r.Reason, "has not got") != (c.says != "") || !strings.Contains(r.Reason, c.says) {
+					t.Errorf("recorded %q", r.Reason)
+				}
+			}
+			d.n.Store(60)
+			retain()
+			if report := verifyFolder(t, dir); report.Bad != nil || len(segments(t, dir)) != 1 {
+				t.Errorf("after the retention: %v, %v", segments(t, dir), report.Bad)
+			}
+		})
+	}
+}
+
 // The heads stored elsewhere reveal that a log was rewritten.
 func TestHeadsElsewhere(t *testing.T) {
 	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "heads")

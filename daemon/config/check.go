@@ -40,6 +40,19 @@ func (c *checker) all() {
 	c.sampling()
 	c.metrics()
 	c.telemetry()
+	c.fleet()
+}
+
+// fleet checks the workflow for the questions of other machines. It can't pass them on.
+func (c *checker) fleet() {
+	f := &c.Fleet
+	if f.Approval == "" {
+		return
+	}
+	c.named(&f.Approval, f.Approval)
+	if _, w := c.Workflow(f.Approval); w != nil && slices.Contains(w.Surfaces, SurfaceColleague) {
+		c.reportError(&f.Approval, "", "name a workflow without that surface", "the workflow %q accepts answers from colleagues, and a question of another machine is answered on this one", f.Approval)
+	}
 }
 
 func (c *checker) metrics() {

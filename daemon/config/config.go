@@ -31,6 +31,7 @@ type Config struct {
 	Agents     map[string]*Agent    `yaml:"agents" doc:"headless agents for tgctl run, by name"`
 	FailOn     []FailOn             `yaml:"fail_on" one:"true" doc:"ungoverned: tgctl wrap starts no agent that has a server which it can't govern"`
 	Hooks      map[string]*Hook     `yaml:"hooks" doc:"agents that run hooks before they use tools of their own, by type"`
+	Fleet      Fleet                `yaml:"fleet" doc:"questions of other machines of the fleet"`
 
 	marks map[any]Place // by pointer to the field
 	text  []byte
@@ -52,7 +53,10 @@ type Source struct {
 	Enabled          bool   `yaml:"enabled" doc:"false: every call is denied, lists are empty"`
 	Expose           Expose `yaml:"expose" doc:"what an agent may see of it"`
 	Shared           bool   `yaml:"shared" doc:"true: one process in the daemon for all sessions"`
-	TrustAnnotations bool   `yaml:"trust_annotations" doc:"true: readOnlyHint may loosen; otherwise hints can only tighten"`
+	TrustAnnotations bool   `yaml:"trust_annotations" doc:"true: a request to a server behind an address that may have been lost is sent again if the tool's annotations say that this changes nothing"`
+	CAFile           string `yaml:"ca_file" doc:"certificates in PEM form that are accepted besides the system's; of a server behind an address"`
+	CertFile         string `yaml:"cert_file" doc:"client certificate in PEM form for such a server"`
+	KeyFile          string `yaml:"key_file" doc:"its key; if left out, it is in cert_file"`
 }
 
 func (s *Source) defaults() {
@@ -112,6 +116,11 @@ type Workflow struct {
 
 func (w *Workflow) defaults() {
 	w.Destination.Type, w.Timeout, w.Validity = "local", 10*time.Minute, 10*time.Minute
+}
+
+// Fleet specifies how the people of this machine are asked the questions of other machines.
+type Fleet struct {
+	Approval string `yaml:"approval" doc:"workflow whose require and surfaces hold for the questions of other machines; if left out, terminal and script, with presence if it is set up"`
 }
 
 // Destination specifies where a question appears.

@@ -41,8 +41,13 @@ type Diagnostic struct {
 // String returns the diagnostic on one line, in the format of compilers:
 //
 //	thoughtgate.yaml:12:7: error: there is no workflow "opps" (V-006); did you mean "ops"?
-func (d Diagnostic) String() string {
-	text := fmt.Sprintf("%s: %s", d.Severity, d.Message)
+func (d Diagnostic) String() string { return d.text(d.Severity.String() + ": ") }
+
+// Remark returns the diagnostic as String does, without its severity.
+func (d Diagnostic) Remark() string { return d.text("") }
+
+func (d Diagnostic) text(severity string) string {
+	text := severity + d.Message
 	if d.ID != "" {
 		text += fmt.Sprintf(" (%s)", d.ID)
 	}

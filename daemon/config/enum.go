@@ -112,9 +112,17 @@ const (
 	SurfaceDesktop  Surface = "desktop"
 	SurfaceSlack    Surface = "slack"
 	SurfaceScript   Surface = "script" // tgctl without a terminal
+	SurfacePage     Surface = "page"   // the page of tgctl dashboard
+	SurfacePhone    Surface = "phone"  // a notification's button, by an ntfy server: a claim of whoever reads the topic
+
+	// SurfaceColleague is another machine of the fleet. No caller can claim it: it takes the
+	// signature of an approver whom the fleet's policy names.
+	SurfaceColleague Surface = "colleague"
 )
 
-func (Surface) words() []string { return []string{"terminal", "desktop", "slack", "script"} }
+func (Surface) words() []string {
+	return []string{"terminal", "desktop", "slack", "script", "page", "phone", "colleague"}
+}
 
 // Surfaces returns the names of all surfaces.
 func Surfaces() []string { return Surface("").words() }

@@ -29,6 +29,9 @@ sources:
     expose: {mode: allowlist, tools: ["read_*", "list_*"], resources: ["file:///*"], prompts: ["*"]}
     shared: true
     trust_annotations: true
+    ca_file: ca.pem
+    cert_file: client.pem
+    key_file: client-key.pem
 governance:
   defaults: {action: deny, asks: forward}
   rules:
@@ -68,6 +71,7 @@ shim: {reattach: 0, stderr: raw, max_message: 1MiB}
 limits: {pending_per_server: 2, pending: 4, runs: 8, sessions: 100, pending_bytes: 32MiB, orphan: 90s}
 sampling: {provider: "notes/claude:small", when: never, max_iterations: 3, max_tokens: 100, tools: ["notes/*"]}
 metrics: {textfile: ../tg.prom, interval: 1m}
+fleet: {approval: team}
 telemetry: {enabled: true, otlp: {endpoint: "https://c.example", protocol: http/protobuf, headers: {authorization: "Bearer ${TOKEN}"}, header_files: {x-key: keys/otlp}}, sampling: {success_sample_rate: 0.25}, resource: {service.name: "${NAME:-tg}"}}
 fail_on: [ungoverned]
 hooks:
@@ -93,8 +97,8 @@ func TestEverything(t *testing.T) {
 		{c.Governance.Rules[0].When, []Fact{"planted", "secret"}},
 		{c.Governance.Rules[0].Source[1].String(), "fs*"},
 		{c.Governance.Rules[0].Agent[0].String(), "cursor"},
-		{c.Governance.Rules[0].Place.String(), "thoughtgate.yaml:16"},
-		{c.Governance.Rules[1].Place, Place{File: "/c/thoughtgate.yaml", Line: 25, Column: 7}},
+		{c.Governance.Rules[0].Place.String(), "thoughtgate.yaml:19"},
+		{c.Governance.Rules[1].Place, Place{File: "/c/thoughtgate.yaml", Line: 28, Column: 7}},
 		{c.Governance.Rules[2].Match.String(), "*"},
 		{c.Governance.Rules[1].PolicyID, "db-rules"},
 		{c.Approval["ops"].Timeout, 90 * time.Minute},
@@ -222,7 +226,9 @@ func TestDiagnostics(t *testing.T) {
 		"empty":               {"", []string{"f.yaml:1:1: error: the file is empty"}},
 		"comment only":        {"# nothing\n", []string{"f.yaml:1:1: error: the file is empty"}},
 		"no schema":           {"profile: production\n", []string{`f.yaml:1:1: error: the file lacks the key "schema"`}},
-		"other schema":        {"schema: 2\n", []string{"f.yaml:1:9: error: schema must be at most 1"}},
+		"other schema":        {"schema: 2\n", []string{"f.yaml:1:9: error: the file is written for a newer ThoughtGate: this one knows the schema up to 1; install the newer ThoughtGate, or write schema: 1"}},
+		"open quote":          {"schema: 1\nprofile: \"production\n# the end\n", []string{"f.yaml:2:10: error: invalid YAML: the quote that begins here has no end; close it on the same line"}},
+		"open quote, a later": {"schema: 1\nprofile: \"production\nrules: \"x\"\n", []string{"line 2 has a double quote without a second one: close it there"}},
 		"not a mapping":       {"- schema\n", []string{"f.yaml:1:1: error: the file: expected a mapping, found a list"}},
 		"null file":           {"---\n...\n", []string{"the file has no value; expected a mapping"}},
 		"two documents":       {"schema: 1\n---\nschema: 1\n", []string{"f.yaml:2:1: error: a second document begins here"}},

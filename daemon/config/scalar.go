@@ -197,6 +197,8 @@ func (d *decoder) bounds(n *yaml.Node, v reflect.Value, path string, tag reflect
 		switch {
 		case key == "min" && order < 0:
 			d.report(n, tag.Get("id"), "", "%s must be at least %s", path, limit)
+		case key == "max" && order > 0 && path == "schema":
+			d.report(n, tag.Get("id"), "install the newer ThoughtGate, or write schema: "+limit, "the file is written for a newer ThoughtGate: this one knows the schema up to %s", limit)
 		case key == "max" && order > 0:
 			d.report(n, tag.Get("id"), "", "%s must be at most %s", path, limit)
 		}

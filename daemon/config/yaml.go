@@ -85,6 +85,11 @@ func syntax(file string, text []byte, err error) []Diagnostic {
 	}
 	var ds []Diagnostic
 	for _, e := range found {
+		if strings.Contains(e.ContextMsg, "quoted scalar") { // the error is at the end of the file, and the quote is not
+			ds = append(ds, Diagnostic{File: file, Line: e.ContextMark.Line, Column: e.ContextMark.Column, Severity: Error,
+				Message: "invalid YAML: the quote that begins here has no end", Hint: "close it on the same line"})
+			continue
+		}
 		message := strings.TrimPrefix(e.Message, "yaml: ")
 		if e.ContextMsg != "" {
 			message = e.ContextMsg + ": " + message
@@ -98,6 +103,18 @@ func syntax(file string, text []byte, err error) []Diagnostic {
 	return ds
 }
 
+// openQuote returns the number of the first line with an odd number of double quotes; 0 if there is none.
+func openQuote(lines [][]byte) int {
+	for i, line := range lines {
+		line = bytes.ReplaceAll(line, []byte(`\\`), nil)
+		line = bytes.ReplaceAll(line, []byte(`\"`), nil)
+		if bytes.Count(line, []byte(`"`))%2 == 1 && !bytes.HasPrefix(bytes.TrimLeft(line, " "), []byte("#")) {
+			return i + 1
+		}
+	}
+	return 0
+}
+
 // syntaxHint returns the most likely cause of a syntax error at the given place.
 func syntaxHint(text []byte, at yaml.Mark) string {
 	lines := bytes.Split(text, []byte("\n"))
@@ -105,7 +122,9 @@ func syntaxHint(text []byte, at yaml.Mark) string {
 		return ""
 	}
 	line := lines[at.Line-1]
-	switch {
+	switch n := openQuote(lines[:at.Line]); {
+	case n > 0:
+		return fmt.Sprintf("line %d has a double quote without a second one: close it there", n)
 	case bytes.HasPrefix(bytes.TrimLeft(line, " "), []byte("\t")):
 		return "indent with spaces, not with tabs"
 	case bytes.Contains(line, []byte("${")):

@@ -51,6 +51,7 @@ import (
 	"bytes"
 	"context"
 	"hash/maphash"
+	"strings"
 	"sync"
 	"time"
 
@@ -87,6 +88,10 @@ type Options struct {
 	// such message of a session, and then whenever their number has doubled. It must be safe for
 	// concurrent use. May be nil.
 	OnSteer func(Steer)
+	// Past says that calls were made long ago, and the disk was another one then. So nothing on it
+	// is looked at: paths count as they are written, and whether a call has lost something is
+	// unclear, see [gate.Judgement].
+	Past bool
 }
 
 // Finder finds facts. It is safe for concurrent use.
@@ -122,7 +127,10 @@ func (in *inspection) find() {
 	c := in.call
 	if !in.pathsOnly {
 		in.startRecall()
-		c.Loses, c.Extent, c.Grain = nil, nil, nil
+		c.Loses, c.Extent, c.Grain, c.Unclear = nil, nil, nil, ""
+		if c.Remote && c.Side == wire.FromAgent {
+			in.add(gate.FactRemote, "is sent to "+strings.Join(c.Command, " "), "")
+		}
 	}
 	switch mcp.SubjectKind(c.Method) {
 	case mcp.Tool:

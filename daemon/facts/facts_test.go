@@ -342,12 +342,28 @@ func TestNoSecretPlaces(t *testing.T) {
 	}
 }
 
+// A server's tool that may write a file that runs by itself, or that lets somebody in, installs.
+func TestServersInstall(t *testing.T) {
+	check(t, callTo("write_file", `{"path":"~/.bashrc","content":"x"}`), "installs@path")
+	check(t, callTo("edit", `{"file":"/home/u/.config/autostart/a.desktop"}`), "installs@file")
+	check(t, callTo("write_file", `{"path":"/var/spool/cron/crontabs/user"}`), "installs@path")
+	check(t, callTo("create_file", `{"path":".git/hooks/pre-commit"}`), "installs@path")
+	check(t, callTo("put", `{"to":"src/../../.profile"}`), "installs@to")
+	check(t, callTo("save", `{"uri":"file:///home/u/.zshrc"}`), "installs@uri")
+	check(t, callTo("read_file", `{"path":"/home/u/.bashrc"}`))
+	check(t, callTo("write_file", `{"path":"notes.md","content":"Put it into ~/.bashrc or /etc/cron.d/a."}`))
+	check(t, callTo("write_file", `{"path":"docs/.bashrc"}`))
+	check(t, callTo("write_file", `{"path":".gitignore"}`))
+	check(t, callTo("open", `{"url":"https://example.com/home/u/.bashrc"}`))
+}
+
 func TestToolNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"delete_note": "acts", "deleteNote": "acts", "DeleteNote": "acts", "delete-note": "acts", "notes.delete": "acts", "file_delete": "acts",
 		"notes/delete": "acts", "HTTPDelete": "acts", "remove_user": "acts", "drop_table": "acts", "bash": "acts", "execute_command": "acts", "run_query": "acts",
 		"python_repl": "acts", "start_process": "acts", "create_payment": "acts", "process_payment": "acts", "refund_order": "acts", "place_order": "acts", "book_flight": "acts",
 		"install_package": "acts", "npm_install": "acts", "grant_access": "acts", "add_permission": "acts", "transfer_funds": "acts", "terraform_plan": "acts",
+		"cancel_order": "", "cancelar_pedido": "", "取消订单": "", "cancel_and_delete": "acts",
 		"ｄｅｌｅｔｅ_note": "acts", "de\u200blete_note": "acts",
 		"send_mail": "sends", "sendMail": "sends", "post_message": "sends", "publish": "sends", "upload_file": "sends", "share_document": "sends", "add_comment": "sends",
 		"transfer_to_human": "", "transfer_to_agent": "", "transferToLiveSupport": "", "request_transfer_to_operator": "", "transfer_to_account": "acts", "transfer_to": "acts",
@@ -598,4 +614,19 @@ func noise(n int) []byte {
 		out[i] = byte(x >> 32)
 	}
 	return out
+}
+
+// Calls of a server behind an address leave this machine, or might. What such a server asks does not.
+func TestRemoteFact(t *testing.T) {
+	s := newStory()
+	c := s.call("cloud", "read_note", `{}`)
+	c.Remote, c.Command = true, []string{"https://mcp.test/a"}
+	if facts := s.Of(t.Context(), c); !slices.ContainsFunc(facts, func(f gate.Fact) bool {
+		return f.Name == gate.FactRemote && f.Detail == "is sent to https://mcp.test/a"
+	}) {
+		t.Errorf("the facts are %+v", facts)
+	}
+	if facts := s.Of(t.Context(), s.call("files", "read_note", `{}`)); len(facts) > 0 {
+		t.Errorf("of a server that the agent starts they are %+v", facts)
+	}
 }

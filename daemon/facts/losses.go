@@ -52,7 +52,11 @@ func (in *inspection) losses(line *shell.Line, e *effects.Effects, at where) {
 	if len(gone)+len(git)+len(e.Moves) == 0 {
 		return
 	}
-	s := losses{inspection: in, line: line, at: at}
+	s := losses{inspection: in, ctx: in.ctx, line: line, at: at}
+	if in.finder.own.past {
+		s.past(gone, git)
+		return
+	}
 	more := slices.ContainsFunc(in.facts, func(f gate.Fact) bool { return f.Name == gate.FactDestroys })
 	if !in.finder.own.takeSlot(in.ctx) {
 		if len(gone) == 0 && !slices.ContainsFunc(git, func(d effects.Deed) bool { return d.Kind != effects.GitSwitch }) {

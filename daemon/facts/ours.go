@@ -2,8 +2,13 @@ package facts
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -14,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/shell/effects"
 )
 
 // protectedPaths knows what belongs to ThoughtGate, and whether a text names any of it. Rules cannot disable
@@ -24,6 +30,7 @@ import (
 type protectedPaths struct {
 	given func() []string
 	home  string
+	past  bool // see Options
 
 	mu    sync.Mutex
 	last  []string  // what given returned when set was computed
@@ -57,7 +64,7 @@ func newOwn(o Options) *protectedPaths {
 	if o.Ours == nil {
 		o.Ours = func() []string { return nil }
 	}
-	return &protectedPaths{given: o.Ours, home: o.Home, most: mostFiles, slots: make(chan struct{}, 8)}
+	return &protectedPaths{given: o.Ours, home: o.Home, past: o.Past, most: mostFiles, slots: make(chan struct{}, 8)}
 }
 
 // paths returns the current paths of ours, each as given and with links followed, folded as the
@@ -134,6 +141,7 @@ type candidate struct {
 	// The tool removes or overwrites what it names, including everything below.
 	removes bool
 	loose   bool // the current path may be on another machine
+	single  bool // the current path is the whole text
 	stand   where
 
 	kind pathKind // for Paths
@@ -174,7 +182,19 @@ func (c *candidate) whole(text string) string {
 	if !isOnePath(text) || c.prose && strings.Contains(text, " ") {
 		return ""
 	}
-	return c.path(text)
+	c.single = true
+	named := ""
+	if strings.IndexByte(text, '{') < 0 {
+		named = c.path(text)
+	} else {
+		for _, alternative := range alternatives(text) {
+			if named = c.path(alternative); named != "" {
+				break
+			}
+		}
+	}
+	c.single = false
+	return named
 }
 
 // words examines each word of a text except seen, which has been examined.
@@ -283,6 +303,70 @@ func matches(pattern, path string) bool {
 	return len(want) >= len(have)
 }
 
+// findsNoneOfOurs reports whether a search by a pattern that ends in **/NAME finds nothing of ours, because
+// nothing that there is of it has such a name. NAME may be written in any case. It reports false in
+// doubt.
+func (in *inspection) findsNoneOfOurs(pattern string) bool {
+	_, name, ok := strings.Cut(pattern, "**/")
+	if !ok || simpleName.FindString(name) != name || strings.Contains(pattern, "..") {
+		return false
+	}
+	if in.own == nil {
+		in.own = in.finder.own.paths(in.ctx, in.call.Waited)
+	}
+	name = strings.ToLower(name)
+	fits := func(base string) bool {
+		ok, err := path.Match(name, strings.ToLower(base))
+		return ok || err != nil
+	}
+	if slices.ContainsFunc(ourNames, fits) {
+		return false
+	}
+	left := in.finder.own.most
+	look := func(p string, _ os.DirEntry, err error) error {
+		left--
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil || left < 0 || in.isCanceled() || fits(filepath.Base(p)):
+			return cmp.Or(err, errFound)
+		}
+		return nil
+	}
+	for _, own := range in.own {
+		own, begins := strings.CutSuffix(own, "*")
+		if slices.ContainsFunc(strings.Split(own, "/"), fits) { // or a folder that it is in
+			return false
+		}
+		all := []string{own}
+		if dir, base := filepath.Split(own); begins {
+			entries, err := os.ReadDir(dir)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return false
+			}
+			for _, e := range entries {
+				if strings.HasPrefix(foldPath(e.Name()), base) {
+					all = append(all, dir+e.Name())
+				}
+			}
+		}
+		for _, p := range all {
+			if filepath.WalkDir(p, look) != nil {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+var (
+	// simpleName is a name whose special characters are * and ? alone.
+	simpleName = regexp.MustCompile(`^[A-Za-z0-9._+*?-]+$`)
+	errFound   = errors.New("found")
+	// ourNames are names that files of ours may get at any time.
+	ourNames = []string{"thoughtgate.yaml", ".thoughtgate.yaml", "extension.yaml", "rules.cedar", "0.jsonl", "state.db", "state.db-wal", "control.sock", "shim.sock"}
+)
+
 // relativePath is a path and the folder to which it is relative.
 type relativePath struct{ from, p string }
 
@@ -372,7 +456,7 @@ func isScheme(s string) bool {
 func (c *candidate) compare(p string) string {
 	p = foldPath(p)
 	pattern := ""
-	if strings.ContainsAny(p, "*?[{(") && len(p) <= longestFollow {
+	if strings.ContainsAny(p, "*?[(") && len(p) <= longestFollow {
 		pattern = plainPattern(p)
 	}
 	for _, q := range c.paths {
@@ -389,12 +473,69 @@ func (c *candidate) compare(p string) string {
 	return ""
 }
 
-var alternatives = regexp.MustCompile(`\{[^{}/]*,[^{}/]*\}|[@+?!*]\([^()/]*\)`)
+var (
+	extended  = regexp.MustCompile(`[@+?!*]\([^()/]*\)`)
+	innermost = regexp.MustCompile(`\{[^{}]*\}`)
+)
+
+// mostAlternatives bounds how many paths are examined for one with braces.
+const mostAlternatives = 256
 
 // plainPattern replaces pattern syntax that only some programs support by *, which matches more,
 // never less.
 func plainPattern(p string) string {
-	return strings.ReplaceAll(alternatives.ReplaceAllString(p, "*"), "[!", "[^")
+	return strings.ReplaceAll(extended.ReplaceAllString(p, "*"), "[!", "[^")
+}
+
+// alternatives returns the paths that text stands for to programs that know braces: {a,b} is a or b,
+// within others and with slashes, too. If there are too many, it returns one pattern that matches more.
+// A JSON text has none that could name a file of ours: its strings keep their quotes.
+func alternatives(text string) []string {
+	if !innermost.MatchString(text) || len(text) > longestFollow || json.Valid([]byte(text)) {
+		return []string{text}
+	}
+	var all []string
+	for left := []string{text}; len(left) > 0; {
+		if len(all)+len(left) > mostAlternatives {
+			return []string{asPattern(text)}
+		}
+		next := left[len(left)-1]
+		left = left[:len(left)-1]
+		at := innermost.FindStringIndex(next)
+		if at == nil {
+			all = append(all, literalBraces.Replace(next))
+			continue
+		}
+		before, group, after := next[:at[0]], next[at[0]+1:at[1]-1], next[at[1]:]
+		switch {
+		case strings.Contains(group, ","):
+			for choice := range strings.SplitSeq(group, ",") {
+				left = append(left, before+choice+after)
+			}
+		case strings.Contains(group, ".."):
+			left = append(left, before+"*"+after)
+		default: // not replaced
+			left = append(left, before+"\x01"+group+"\x02"+after)
+		}
+	}
+	return all
+}
+
+var literalBraces = strings.NewReplacer("\x01", "{", "\x02", "}")
+
+// asPattern replaces the outermost pairs of braces.
+func asPattern(text string) string {
+	for {
+		at := innermost.FindStringIndex(text)
+		if at == nil {
+			return text
+		}
+		any := "*"
+		if group := text[at[0]:at[1]]; strings.Contains(group, "/") || strings.Contains(group, "**") {
+			any = "**"
+		}
+		text = text[:at[0]] + any + text[at[1]:]
+	}
 }
 
 // throughSelf reports whether a path goes through the entry of the current process in /proc: the
@@ -487,6 +628,7 @@ func (c *candidate) followed(from, p, clean string) string {
 		return to.named
 	}
 	c.keepNamed(p, clean, to)
+	c.runsByItself(to.end)
 	if known {
 		c.outside(p, to.end)
 	}
@@ -519,6 +661,9 @@ func (c *candidate) resolve(from, p string) resolvedPath {
 func (c *candidate) follow(from, p string) resolvedPath {
 	if c.inspection.follow++; c.inspection.follow > mostFollowed {
 		return resolvedPath{named: "one of too many paths to resolve"}
+	}
+	if c.own.past {
+		return resolvedPath{end: under(from, p), exists: true}
 	}
 	if !c.own.takeSlot(c.inspection.ctx) {
 		if c.inspection.isCanceled() {
@@ -577,9 +722,28 @@ func (c *candidate) outside(p, end string) {
 	c.inspection.add(gate.FactOutside, "it leads outside the project", c.stand())
 }
 
+// runsByItself adds a fact for a path whose content runs by itself or lets somebody in, if a server's
+// tool may write there. What the agent's own tools do is known better; see deed.
+func (c *candidate) runsByItself(end string) {
+	in := c.inspection
+	if !c.single || c.prose || c.loose || in.pathsOnly || in.tool == "" || isOwnTool(in.call) {
+		return
+	}
+	kind := effects.KindOfPlace(end, c.own.home)
+	if kind == "" {
+		return
+	}
+	if onlyReads, _, _ := kindOfTool([]byte(in.tool)); !onlyReads {
+		in.installs(kind, in.shown(end), c.stand)
+	}
+}
+
 // project returns the folder of a project with its links followed. anew bypasses the cache, as in
 // paths.
 func (o *protectedPaths) project(ctx context.Context, folder string, anew bool) string {
+	if o.past {
+		return filepath.Clean(folder)
+	}
 	o.mu.Lock()
 	known, led := !anew && o.folder == folder && time.Now().Before(o.until), o.led
 	o.mu.Unlock()

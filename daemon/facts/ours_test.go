@@ -81,6 +81,10 @@ func TestOursInEachSpelling(t *testing.T) {
 		"${HOME}/.config/thoughtgate", "$XDG_CONFIG_HOME/thoughtgate/thoughtgate.yaml", "file://" + config + "/thoughtgate.yaml", "file://localhost" + config,
 		"file:" + config, "file://" + h.home + "/%2econfig/thoughtgate", "@" + config + "/thoughtgate.yaml", strings.ReplaceAll(config, "/", `\`),
 		strings.ReplaceAll(url.PathEscape(config), "%2F", "/"), url.PathEscape(config), h.home + "/.config/*/thoughtgate.yaml", h.home + "/.config/though*", h.home + "/.conf?g/thoughtgate/**",
+		h.home + "/.config/{thoughtgate,x}/thoughtgate.yaml", h.home + "/.config/{y,{thoughtgate,x}}/thoughtgate.yaml", h.home + "/{.config/thoughtgate,docs}/thoughtgate.yaml",
+		"{~/.config/thoughtgate,/tmp}/thoughtgate.yaml", h.home + "/{docs/..,x}/.config/thoughtgate/x", h.home + "/.config/thoughtgat{a..z}/thoughtgate.yaml", "../{,.}config/thoughtgate/thoughtgate.yaml",
+		h.home + "/.config/{" + strings.Repeat("a,", 300) + "thoughtgate}/thoughtgate.yaml", h.home + "/{" + strings.Repeat("a,", 300) + ".config/thoughtgate}/thoughtgate.yaml",
+		h.home + "/.config/@(thoughtgate|x)/thoughtgate.yaml", "../*/{thoughtgate,x}/thoughtgate.yaml",
 		// Through links.
 		"link-to-state/state.db", "./link-to-state", h.project + "/link-to-config/thoughtgate/x", "link-to-link/thoughtgate.yaml", "agent.json", "up/.claude.json",
 		"link-to-docs/../../.claude.json", "dangling", "hard.db", h.project + "/hard.db",
@@ -115,7 +119,7 @@ func TestNotOurs(t *testing.T) {
 	for _, value := range []string{
 		"README.md", "docs", "link-to-docs", "loop-a", "loop-a/x", h.home, "~", "..", ".", "/", "", "up", h.home + "/.config", h.home + "/.config/thoughtgate2/x",
 		h.home + "/.config/thoughtgate.yaml", h.home + "/.claude.json5", h.home + "/.claude", "/mnt" + h.home + "/.config/thoughtgate", "thoughtgate.yaml", "docs/thoughtgate/x",
-		"https://example.com" + h.home + "/.config", "hello", "a b c", "*", "*.md", "docs/*", "../*.txt", "~other/.claude.json", "x\x00y",
+		"https://example.com" + h.home + "/.config", "hello", "a b c", "*", "*.md", "docs/*", "../*.txt", "{a,b}", "docs/{a,b}", `{"a":1,"b":2}`, `{"a":[1,2,{"b":"c,d"}],"e":null}`, "{a,{b,c}}/x", "x{1..9}", "{" + strings.Repeat(`"a":1,`, 100) + `"b":2}`, "~other/.claude.json", "x\x00y",
 	} {
 		if h.isOurs("read_file", "path", value) {
 			t.Errorf("path %q is taken for ours", value)

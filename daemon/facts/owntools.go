@@ -99,8 +99,11 @@ func (in *inspection) lineOf(args rawjson.Object) (*shell.Line, []string) {
 	if rest, ok := strings.CutPrefix(name, "~/"); ok && home != "" {
 		name = home + "/" + rest
 	}
-	options := shell.Options{Dir: dir, Home: home, Follow: in.leads}
-	line := &fileLine{shell.Line{Home: home, Follow: in.leads}, options.Dirs()}
+	options := shell.Options{Dir: dir, Home: home}
+	if !in.finder.own.past {
+		options.Follow = in.leads
+	}
+	line := &fileLine{shell.Line{Home: home, Follow: options.Follow}, options.Dirs()}
 	members := []string{"path", "cwd"}
 	switch tool := in.call.Subject; {
 	case tool == agenthook.Shell:
@@ -339,7 +342,8 @@ func (in *inspection) touches(line *shell.Line, p effects.Path, removes, search 
 	if p.Kind == effects.Below || p.Kind == effects.Unknown {
 		name = p.Text
 	}
-	if search {
+	isFound := p.Kind == effects.Pattern && (p.Text == "{}" || strings.HasSuffix(p.Text, " …")) // as it is, so that it exists
+	if search || isFound && in.findsNoneOfOurs(name) {
 		return
 	}
 	before := in.removes
@@ -357,10 +361,8 @@ func (in *inspection) deed(d *effects.Deed, line *shell.Line, e *effects.Effects
 	switch d.Kind {
 	case effects.CodeFromNetwork:
 		in.addDetail(gate.FactNetworkCode, "runs what another machine sends: "+text, at)
-	case effects.ServiceInstall:
-		in.addDetail(gate.FactInstalls, "changes what runs by itself: "+text, at)
-	case effects.LoginFile, effects.UserManagement:
-		in.addDetail(gate.FactInstalls, "changes what runs at login, or who gets in: "+text, at)
+	case effects.ServiceInstall, effects.LoginFile, effects.UserManagement:
+		in.installs(d.Kind, text, at)
 	case effects.SystemFile:
 		in.addDetail(gate.FactInstalls, "changes the operating system: "+text, at)
 	case effects.FirewallOff:
@@ -382,7 +384,7 @@ func (in *inspection) deed(d *effects.Deed, line *shell.Line, e *effects.Effects
 		in.local = false
 	case effects.GitHook:
 		if slices.ContainsFunc(d.Paths, func(p effects.Path) bool { return (!p.Temp || in.isInProject(p)) && programAt(line, p) != "mkdir" }) {
-			in.addDetail(gate.FactInstalls, "changes what git runs by itself: "+text, at)
+			in.installs(d.Kind, text, at)
 		}
 	case effects.DeleteRecursive, effects.GitDiscard, effects.GitSwitch, effects.GitForcePush: // see losses
 	case effects.DatabaseDrop:
@@ -396,6 +398,18 @@ func (in *inspection) deed(d *effects.Deed, line *shell.Line, e *effects.Effects
 	default:
 		in.addDetail(gate.FactDestroys, "ends processes of the system: "+text, at)
 	}
+}
+
+// installs adds the fact that something will run by itself, or that somebody gets in.
+func (in *inspection) installs(kind effects.Kind, text string, at where) {
+	what := "changes what runs by itself: "
+	switch kind {
+	case effects.LoginFile, effects.UserManagement:
+		what = "changes what runs at login, or who gets in: "
+	case effects.GitHook:
+		what = "changes what git runs by itself: "
+	}
+	in.addDetail(gate.FactInstalls, what+text, at)
 }
 
 // isInProject reports whether a path surely leads to the project.

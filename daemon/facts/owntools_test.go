@@ -3,6 +3,7 @@ package facts_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -173,6 +174,8 @@ var harmless = []ownCall{
 	{"shell", `{"command":["bash","-lc","ls -la"],"description":"deletes ~/.ssh/id_rsa"}`, "", ""},
 	{"shell", "find / -name '*.jpg' -exec cp {} docs/ \\;", "", ""},
 	{"shell", "find ~ -type f -print0 | xargs -0 grep -l TODO", "", ""},
+	{"shell", "find ~ -name '*.log' -exec sed -i s/a/b/ {} +; find ~ -iname '*.LOG' -mtime +3 -exec mv {} docs \\;", "", ""},
+	{"shell", "find / -type f -name '*.jpg' ! -name 'a*' | xargs touch; find ~ -name x.log -execdir touch {} +", "", ""},
 	{"shell", "find . -type d -exec chmod 2775 {} + && chown -R me:staff *", "", ""},
 	{"shell", "ssh -i ~/.ssh/id_ed25519 host uptime; scp -i keys/a.pem main.go host:", "remote sends", ""},
 	{"shell", "find . -name '*.go' -exec grep -l 'x( {} \\;", "opaque", ""},
@@ -355,6 +358,21 @@ var grave = []ownCall{
 	{"shell", "rm -rf ~/.config", "ours", ""},
 	{"shell", "find ~ -name '*.yaml' -exec sed -i s/a/b/ {} +", "ours", ""},
 	{"shell", "find ~/.config/thoughtgate -type f -exec cat {} +", "ours", ""},
+	// Names of which something is ours, or a folder that it is in.
+	{"shell", "find ~ -iname 'THOUGHT*' -exec touch {} +", "ours", ""},
+	{"shell", "find ~ -name '.conf*' -exec mv {} x \\;", "ours", ""},
+	{"shell", "find / -name local -exec chgrp -R me {} +", "installs", ""},
+	// Names that don't decide what is changed, or that are not known.
+	{"shell", "find ~ -exec sed -i s/a/b/ {} + -name '*.log'", "ours", ""},
+	{"shell", "find ~ -print -name '*.log' | xargs touch", "ours", ""},
+	{"shell", "find ~ ! \\( -type f -name '*.log' \\) -exec touch {} +", "ours", ""},
+	{"shell", "find ~ -not -name '*.log' -exec touch {} +", "ours", ""},
+	{"shell", "find ~ -name '*.log' -prune -o -exec touch {} +", "ours", ""},
+	{"shell", "find ~ -name '[!a]*.log' -exec touch {} +", "ours", ""},
+	{"shell", "find ~ -name \"*.$x\" -exec touch {} +", "ours", ""},
+	// Files that need not be there yet.
+	{"shell", "find . -name new.cedar -exec cp {} ~/.config/{} \\;", "ours", ""},
+	{"shell", "find ~ -name '*.log' -exec touch {}/../x \\;", "ours", ""},
 	{"shell", "find /usr/local -type d -exec chmod 2775 {} +", "installs", "outside of the project"},
 	{"shell", "find . -name a.txt -delete 'x", "opaque destroys", "names find"},
 	{"shell", "cat <<E | sh\nrm -rf notes", "destroys", "2 files in no commit"},
@@ -409,6 +427,31 @@ func TestOwnTools(t *testing.T) {
 			if !strings.Contains(details, c.says) {
 				s.failf("%s\ndoes not say %q", details, c.says)
 			}
+		}
+	}
+}
+
+// A search by a name finds something of ours only if something there has it, or begins so where all that
+// begins so is ours.
+func TestFindOfOurs(t *testing.T) {
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"u/ours/approvals/odd.text", "u/agent.json-backup-1", "u/else.log"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(top, name)), 0o700), os.WriteFile(filepath.Join(top, name), nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := newStory(t, "")
+	s.facts = facts.Patiently(facts.New(facts.Options{Home: top, Ours: func() []string { return []string{top + "/u/ours", top + "/u/agent.json-backup-*", top + "/u/none"} }}))
+	for name, want := range map[string]bool{
+		"'*.log'": false, "else.log": false, "'odd.?'": false,
+		"odd.text": true, "'*.TEXT'": true, "approvals": true, "ours": true, "u": true, "'*-1'": true, "none": true, "'*'": true,
+	} {
+		got, _ := factNames(s.facts, "shell", string(object(`{"command":%s}`, "find ~ -iname "+name+" -exec touch {} +")), top)
+		if slices.Contains(got, "ours") != want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

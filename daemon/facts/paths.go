@@ -44,7 +44,10 @@ func (in *inspection) nameJoined() {
 		for _, part := range in.parts {
 			if len(in.named.Named) < mostNamed {
 				whole := filepath.Join(root, part)
-				end, exists, _ := follow(in.ctx, "/", whole)
+				end, exists := whole, true
+				if !in.finder.own.past {
+					end, exists, _ = follow(in.ctx, "/", whole)
+				}
 				keepPath(in.named, whole, end, exists)
 			}
 		}

@@ -26,14 +26,15 @@ const (
 	acts        // deletes, executes, pays, installs, grants, or stops something
 )
 
-// verbs decide anywhere in a name.
+// verbs decide anywhere in a name. To cancel is none of them: it withdraws what was ordered before, as
+// people have agents do all day, and a server that does more can say that it is destructive.
 var verbs = deeds(map[deed][]string{
 	reads: {"get", "list", "read", "search", "find", "fetch", "show", "describe", "view", "check", "count", "query", "lookup", "browse", "watch",
 		"inspect", "explain", "preview", "download", "validate", "verify", "summarize", "analyze", "compare", "diff",
 		"is", "has", "can", "estimate", "cat", "ls", "grep", "glob", "retrieve", "receive", "detect", "extract", "monitor", "track",
 		"subscribe", "unsubscribe", "wait", "dry", "calculate", "forecast", "predict", "geocode"},
 	acts: {"delete", "remove", "rm", "rmdir", "unlink", "destroy", "drop", "truncate", "purge", "wipe", "erase", "clear", "flushall", "flushdb",
-		"discard", "trash", "prune", "uninstall", "kill", "killall", "pkill", "terminate", "shutdown", "reboot", "cancel", "revoke", "detach", "deprovision",
+		"discard", "trash", "prune", "uninstall", "kill", "killall", "pkill", "terminate", "shutdown", "reboot", "revoke", "detach", "deprovision",
 		"overwrite", "shred", "disable", "deactivate", "suspend", "ban", "halt", "abort", "stop", "restart", "reset", "merge", "revert",
 		"exec", "execute", "eval", "evaluate", "invoke", "spawn", "rollback", "sudo", "execution", "deletion",
 		"withdraw", "sell", "donate", "invest", "pay", "buy", "npx", "uvx", "authorize", "approve", "impersonate", "chmod", "chown", "escalate",
@@ -50,7 +51,7 @@ var nouns = deeds(map[deed][]string{
 		"grant", "permit", "format", "bash", "shell", "powershell", "pwsh", "sh", "zsh", "cmd", "repl", "interpreter", "terminal", "python", "python3",
 		"nodejs", "deno", "bun", "perl", "ruby", "php", "javascript", "osascript", "applescript", "kubectl", "helm", "terraform", "ansible", "docker", "podman",
 		"ssh", "scp", "rsync", "sftp", "systemctl", "crontab", "sql", "psql", "mysql", "pip", "brew", "apt", "rerun", "redeploy", "removal", "destruction",
-		"cancellation", "termination", "invocation", "revocation", "deployer", "installer", "launcher", "payout", "cleanup", "adduser", "useradd", "usermod"},
+		"termination", "invocation", "revocation", "deployer", "installer", "launcher", "payout", "cleanup", "adduser", "useradd", "usermod"},
 	sends: {"share", "reply", "push", "dm", "post", "webhook", "repost", "reshare", "fax", "dial", "smtp", "netcat", "telnet", "rclone", "mailer", "emailer",
 		"forwarder", "transmission", "postmessage", "postcomment"},
 })
@@ -464,9 +465,9 @@ var gluedObjects = set("file", "folder", "dir", "directory", "directories", "pat
 
 var inLatinLetters = map[deed][]string{
 	acts: strings.Fields(`eliminar elimina elimine borrar borra borre suprimir ejecutar ejecuta pagar comprar transferir instalar desinstalar apagar apaga apague
-		detener reiniciar cancelar vaciar destruir
+		detener reiniciar vaciar destruir
 		excluir exclui exclua remover deletar executar rodar desligar esvaziar
-		supprimer supprime supprimez effacer efface detruire executer executez lancer acheter desinstaller arreter redemarrer annuler vider
+		supprimer supprime supprimez effacer efface detruire executer executez lancer acheter desinstaller arreter redemarrer vider
 		loschen losche loeschen loesche entfernen entferne ausfuhren ausfuehren bezahlen uberweisen ueberweisen kaufen installieren deinstallieren
 		stoppen beenden herunterfahren
 		eliminare cancellare cancella rimuovere eseguire esegui pagare comprare acquistare installare disinstallare svuotare`),
@@ -478,10 +479,10 @@ var inLatinLetters = map[deed][]string{
 
 // otherLetters holds verbs, or their common stems, indexed by deed - 1.
 var otherLetters = [acts]string{
-	acts - 1: `删除 刪除 移除 清空 卸载 卸載 执行 執行 运行 運行 支付 付款 转账 轉帳 购买 購買 安装 安裝 部署 停止 重启 重啟 取消 授权 授權 销毁 銷毀
+	acts - 1: `删除 刪除 移除 清空 卸载 卸載 执行 執行 运行 運行 支付 付款 转账 轉帳 购买 購買 安装 安裝 部署 停止 重启 重啟 授权 授權 销毁 銷毀
 		削除 消去 実行 支払 購入 インストール 再起動
 		삭제 제거 실행 결제 송금 구매 설치 중지
-		удали выполни запусти оплати купи установи останови отмени очисти стереть`,
+		удали выполни запусти оплати купи установи останови очисти стереть`,
 	sends - 1: `发送 發送 发布 發布 上传 上傳 分享 送信 投稿 公開 アップロード 보내 전송 발송 게시 업로드
 		отправить отправь отправля опубликова опубликуй`,
 }

@@ -30,7 +30,7 @@ func (g *Gate) ask(ctx context.Context, c *Call, w weighed, r, known *record.Rec
 	if c.hooks != nil && len(c.hooks.By) > 0 {
 		ruling.Reason += "; " + c.hooks.names() + " changed what is shown"
 	}
-	question := &Question{Call: w.shown, Ruling: ruling, Facts: w.facts, Subject: c.subject(ruling.Basis)}
+	question := &Question{Call: w.shown, Ruling: ruling, Facts: w.facts, Subject: c.subject(ruling.Basis), Digest: c.Digest()}
 	if (known == nil || c.noted) && g.granted(ctx, question, r) {
 		return g.forward(ctx, c, r, ruling.Redact), nil
 	}
@@ -48,7 +48,7 @@ func (g *Gate) ask(ctx context.Context, c *Call, w weighed, r, known *record.Rec
 	r.Approval = held.ID()
 	if known == nil || c.noted {
 		c.noted = false // it has another question now
-		r.Verdict = "hold"
+		r.Verdict = record.Hold
 		if err := g.putCall(ctx, c, r, ruling.Redact); err != nil {
 			withdraw(ctx, held)
 			return g.unrecorded(c, err), nil
@@ -159,7 +159,6 @@ func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed err
 	r := c.record(policy, w.facts, ruling)
 	r.Approval = a.held.ID()
 	if ruling.Move == Deny {
-		r.Parked = ruling.Parked
 		v := g.deny(ctx, c, r, ruling)
 		v.Approval = r.Approval
 		return v
@@ -257,6 +256,8 @@ func refusedQuestion(ruling Ruling, err error) Ruling {
 		reason = "too many calls are waiting for a person; repeat it when some are answered"
 	case errors.Is(err, ErrBurst):
 		reason = "too many questions were asked in a short time; wait a minute before you repeat it"
+	case errors.Is(err, ErrNoColleague):
+		reason = err.Error()
 	}
 	return ruling.denied(mcp.CodeGate, reason)
 }
@@ -270,6 +271,9 @@ func unapproved(ruling Ruling, answer Answer) Ruling {
 		reason = "the question %s was withdrawn"
 	case StateParked:
 		code, reason = mcp.CodeExpired, "waiting for a person (%s)"
+		if answer.Note != "" {
+			note = "; " + answer.Note
+		}
 	case StateLapsed:
 		code, reason = mcp.CodeExpired, "it was approved (%s), but the approval has expired; repeat the call to ask again"
 	case StateSpent:
@@ -329,6 +333,10 @@ func (assumed) Enrolled() bool { return false }
 // into such a call may be talked into approving it too.
 var HighRisk = []string{FactOurs, FactSecret, FactSecretPlace, FactPlanted, FactPrompted, FactDestroys, FactUploads, FactInstalls, FactNetworkCode}
 
+// AsksColleagues reports whether the workflow accepts an approval from another machine of the
+// fleet. A security key that was touched there counts as a proof of presence.
+func (r *Ruling) AsksColleagues() bool { return slices.Contains(r.Surfaces, SurfaceColleague) }
+
 // notEnrolled is why a question that requires presence can't be asked.
 const notEnrolled = "the workflow requires presence, which is not set up; run `tgctl presence enrol`"
 
@@ -341,7 +349,7 @@ func (g *Gate) setLevel(w *weighed) {
 	enrolled := g.Presence != nil && g.Presence.Enrolled()
 	switch {
 	case r.Level == LevelPresence:
-		if !enrolled && g.Presence != Assumed && r.Unable == "" {
+		if !enrolled && g.Presence != Assumed && r.Unable == "" && !r.AsksColleagues() {
 			r.Unable = notEnrolled
 		}
 	case r.Level == LevelUsual && enrolled && slices.ContainsFunc(w.facts, func(f Fact) bool { return slices.Contains(HighRisk, f.Name) }):

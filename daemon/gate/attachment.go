@@ -28,7 +28,8 @@ type Shim struct {
 	Limit      Profile       // loosest profile of the session; empty: that of the set in force
 	Requested  Profile       // may only tighten; empty imposes nothing
 	Calls      *atomic.Int64 `json:"-"`      // counts judged calls for all attachments that share it; nil: no count
-	InMemory   bool          `json:"Shared"` // the daemon runs its server: a shared one, or the tools of an extension
+	InMemory   bool          `json:"Shared"` // the daemon runs its server: a shared one, or the tools of an extension; or it connects to it
+	Remote     bool          // its server is behind an address, which Command names
 	Host       bool          // it is not tg-shim but a run, which submits the agent's requests to the daemon
 	Claimed    bool          // it names its own session: grants given elsewhere do not apply
 }
@@ -199,7 +200,7 @@ func (a *Attachment) newCall(side wire.Side) *Call {
 	return &Call{
 		Message: Message{Side: side},
 		Case: Case{
-			Attachment: s.Attachment, Session: s.Session, Agent: s.Agent, Project: s.Project, Cwd: s.Cwd, Server: s.Server, Launch: s.Launch, Command: s.Command,
+			Attachment: s.Attachment, Session: s.Session, Agent: s.Agent, Project: s.Project, Cwd: s.Cwd, Server: s.Server, Launch: s.Launch, Command: s.Command, Remote: s.Remote,
 			Limit: s.Limit, Profile: s.Requested, Patience: s.Patience, Claimed: s.Claimed, from: a,
 		},
 	}
@@ -342,7 +343,7 @@ func (a *Attachment) settle(c *Call, v Verdict) {
 	defer a.mu.Unlock()
 	delete(a.held, v.Seq)
 	a.judged++
-	if v.Move == Deny && !v.supplied {
+	if v.Move == Deny && !v.supplied && !v.parked {
 		a.denied++
 	}
 	if a.shim.Calls != nil && c.Envelope.Kind == wire.Request {

@@ -16,6 +16,12 @@ func Launch(command []string) string {
 	return fmt.Sprintf("%x", sum.Sum(nil))
 }
 
+// IsAddress reports whether what stands in the place of a server's command is its address. A program can't
+// be one: it is known by an absolute path.
+func IsAddress(command []string) bool {
+	return len(command) == 1 && !strings.HasPrefix(command[0], "/") && strings.Contains(command[0], "://")
+}
+
 // ShellWord quotes s as one word of a shell command line.
 func ShellWord(s string) string {
 	plain := func(r rune) bool {

@@ -33,6 +33,10 @@ var (
 	ErrFull = errors.New("too many calls waiting")
 	// ErrBurst refuses a question because too many were asked in a short time.
 	ErrBurst = errors.New("too many questions in a short time")
+	// ErrNoColleague refuses a question that only a colleague may answer, where there is none.
+	ErrNoColleague = errors.New("only a colleague may approve it, and there is none who could")
+	// ErrNoFleet reports that this machine is in no fleet.
+	ErrNoFleet = errors.New("this machine is in no fleet")
 	// ErrTooMany refuses tg-shim because the limit of attachments, or of those under way, is
 	// reached.
 	ErrTooMany = errors.New("too many at once")

@@ -28,6 +28,7 @@ type Cited struct {
 	Does   string // forward, deny, approve, policy, hide, permit, ask, forbid
 	Says   string // its description or @reason
 	Theirs bool   // a project owns it, and its text is not repeated
+	Fleet  bool   // it is of the fleet's policy
 }
 
 // Near is a rule that precedes the one that decided, and fails to match because of one

@@ -70,8 +70,9 @@ type Case struct {
 	Project    string // folder of the wrap, or of tg-shim without one
 	Cwd        string // folder in which tg-shim, and so the server, was started
 	Server     string
-	Launch     string // hex SHA-256 over the resolved command and its arguments
-	Command    []string
+	Launch     string        // hex SHA-256 over the resolved command and its arguments
+	Command    []string      // of the server; or its address, without what may be secret
+	Remote     bool          // the server is behind an address
 	Patience   time.Duration // how long the agent waits for an answer; 0 if not known
 	CanAsk     bool          // the agent says that it can ask its own user
 	Limit      Profile       // loosest profile of the session; empty: that of the set in force
@@ -95,7 +96,10 @@ type Judgement struct {
 	Sends  []uint64 // what Facts.Of keeps of it for Facts.Forwarded
 	Loses  *Loss    // what Facts.Of has found that it destroys in a work tree; nil: nothing
 	Extent Extent   // of what Facts.Of has found that it destroys, as far as that depends on what there is
-	Grain  *Grain   // what Facts.Of has found that a grant may cover of it; nil: it is no call of the agent's shell
+	// Unclear says what Facts.Of has found that it may destroy, where that depends on what there was on
+	// a disk that nobody knows; empty: nothing.
+	Unclear string
+	Grain   *Grain // what Facts.Of has found that a grant may cover of it; nil: it is no call of the agent's shell
 
 	canary struct{ known, is bool } // what isCanary has found
 
@@ -196,6 +200,7 @@ type Question struct {
 	Ruling  Ruling
 	Facts   []Fact
 	Subject [32]byte // what an approval is valid for; see Call.subject
+	Digest  [32]byte // of what is called; see Call.Digest
 }
 
 // Answer is how a question ended.
@@ -204,7 +209,7 @@ type Answer struct {
 	Approved bool
 	State    string // approved, rejected, expired, withdrawn, parked, spent, lapsed
 	Level    Level  // what an approval has proved; empty with any other answer
-	Note     string // the person's note
+	Note     string // the person's note; of a parked call, why nobody may answer soon
 	Decider  string
 	Edit     []byte // raw JSON of arguments that replace the call's; nil for none
 	Extent   Extent // of what the call destroyed as it was shown; only with an approval
@@ -220,6 +225,27 @@ const (
 	// StateLapsed: there was an approval, but it became invalid before a call used it: it
 	// expired, or what it belonged to has ended.
 	StateLapsed = "lapsed"
+)
+
+// SurfaceColleague is the surface of answers from other machines of the fleet.
+const SurfaceColleague = "colleague"
+
+// Signed is a colleague's decision whose signature was verified, by an approver whom the fleet's
+// policy in force names.
+type Signed struct {
+	ID        string // of the question
+	Statement []byte // of the question, on which was decided
+	Approve   bool
+	Note      string
+	Approver  string // by name
+	Key       string // fingerprint
+	Touched   bool   // the key was touched
+}
+
+// What the key of a colleague proves, as recorded.
+const (
+	ProvedAccount = "account" // a plain key: somebody with access to their account
+	ProvedTouch   = "touch"   // a security key: somebody has touched it
 )
 
 // Held is a question that has been filed.

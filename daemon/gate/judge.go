@@ -64,6 +64,7 @@ type Verdict struct {
 	Inspect  bool // Forward of a request: hooks want to see its result
 
 	supplied bool // Deny: Answer is not a denial but the result, given in place of the agent
+	parked   bool // Deny: the agent is told to repeat the call
 }
 
 // judgeTimeout is how long the gates may take for one call. A call that takes longer is
@@ -276,7 +277,7 @@ func (g *Gate) forward(ctx context.Context, c *Call, r *record.Record, redact []
 	if err := g.keepCopy(ctx, c, r); err != nil {
 		return g.deny(ctx, c, r, Ruling{Move: Deny, Gate: "ask", Rule: r.Rule, Policies: r.Policies, Reason: err.Error(), Code: mcp.CodeGate, Redact: redact})
 	}
-	r.Verdict, r.Reason, r.Answerer = "forward", c.hooks.addToReason(r.Reason), c.answerer
+	r.Verdict, r.Reason, r.Answerer = record.Forward, c.hooks.addToReason(r.Reason), c.answerer
 	if !c.noted {
 		if err := g.putCall(ctx, c, r, redact); err != nil {
 			return g.unrecorded(c, err)
@@ -290,7 +291,10 @@ func (g *Gate) forward(ctx context.Context, c *Call, r *record.Record, redact []
 }
 
 func (g *Gate) deny(ctx context.Context, c *Call, r *record.Record, ruling Ruling) Verdict {
-	r.Verdict, r.Gate, r.Rule, r.Policies, r.Reason, r.Surface = "deny", ruling.Gate, ruling.Rule, ruling.Policies, ruling.Reason, ""
+	r.Verdict, r.Gate, r.Rule, r.Policies, r.Reason, r.Surface = record.Deny, ruling.Gate, ruling.Rule, ruling.Policies, ruling.Reason, ""
+	if ruling.Parked {
+		r.Verdict = record.Park
+	}
 	if err := g.putCall(ctx, c, r, ruling.Redact); err != nil {
 		return g.unrecorded(c, err)
 	}
@@ -328,7 +332,7 @@ func (g *Gate) unrecorded(c *Call, err error) Verdict {
 // behind the ruling, if any.
 func refusal(c *Call, ruling Ruling, approval string) Verdict {
 	return Verdict{
-		Seq: c.Seq, Move: Deny, Reason: ruling.Reason, Approval: approval,
+		Seq: c.Seq, Move: Deny, Reason: ruling.Reason, Approval: approval, parked: ruling.Parked,
 		Answer: mcp.Deny(c.Line, &c.Envelope, denial(c, ruling, approval)),
 	}
 }

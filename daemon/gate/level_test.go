@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -97,5 +98,42 @@ func TestRoundsAtAHigherLevel(t *testing.T) {
 	r.a.Submit(Submission{Seq: r.seq, Side: wire.FromAgent, Line: []byte(line)})
 	if v := <-r.c; v.Move != Ask || r.h.asked != before+1 || r.h.question.Ruling.Level != LevelPresence {
 		t.Errorf("got %v, asked %d times more", v.Move, r.h.asked-before)
+	}
+}
+
+// A colleague can prove presence by a key that is touched, so nothing has to be set up here for that.
+func TestPresenceOfColleagues(t *testing.T) {
+	for surface, want := range map[string]Move{SurfaceColleague: Ask, "terminal": Deny} {
+		h := newFixture()
+		h.gate.Presence = enrolled(false)
+		h.ruling = Ruling{Move: Ask, Workflow: "ops", Gate: "rule", Level: LevelPresence, Surfaces: []string{surface}}
+		v, a := submitTo(h, shimX, aCall)
+		a.Close(true)
+		if v.Move != want {
+			t.Errorf("%s: %v (%s)", surface, v.Move, v.Reason)
+		}
+	}
+}
+
+// What is asked says what would be executed.
+func TestQuestionHasDigest(t *testing.T) {
+	h := newFixture()
+	h.ruling = Ruling{Move: Ask, Workflow: "ops", Gate: "rule"}
+	_, a := submitTo(h, shimX, aCall)
+	defer a.Close(true)
+	if h.question == nil || h.question.Digest != h.question.Call.Digest() || h.question.Digest == ([32]byte{}) {
+		t.Errorf("asked %+v", h.question)
+	}
+}
+
+// The agent learns why its question can't be asked, or is not answered soon.
+func TestNoColleague(t *testing.T) {
+	r := refusedQuestion(Ruling{Move: Ask}, fmt.Errorf("%w: this machine is in no fleet", ErrNoColleague))
+	if r.Move != Deny || !strings.HasPrefix(r.Reason, "only a colleague may approve it") || !strings.Contains(r.Reason, "no fleet") {
+		t.Errorf("denied because %q", r.Reason)
+	}
+	r = unapproved(Ruling{Move: Ask}, Answer{ID: "A-1", State: StateParked, Note: "nobody is there"})
+	if !r.Parked || !strings.Contains(r.Reason, "nobody is there") {
+		t.Errorf("parked because %q", r.Reason)
 	}
 }

@@ -163,9 +163,9 @@ func (a *Attachment) Refused(ctx context.Context, side wire.Side, reason string,
 		return
 	}
 	r := a.about(record.KindRefused)
-	r.Direction, r.Reason, r.Verdict = Direction(side), reason, "deny"
+	r.Direction, r.Reason, r.Verdict = Direction(side), reason, record.Deny
 	if passed {
-		r.Verdict = "forward"
+		r.Verdict = record.Forward
 		would(r, strings.TrimSuffix(wouldDrop, ": "))
 	}
 	r.Digest = fmt.Sprintf("prefix:%x", prefix)
@@ -300,7 +300,7 @@ func (c *Call) isIdle(r *record.Record) bool {
 	case wire.Notification:
 		return mcp.Lookup(c.Side, &c.Envelope).Unknown
 	case wire.Request:
-		return c.Side == wire.FromServer && r.Verdict == "deny"
+		return c.Side == wire.FromServer && r.Verdict == record.Deny
 	}
 	return false
 }
@@ -312,9 +312,9 @@ func (g *Gate) logVerdict(ctx context.Context, c *Call, r *record.Record) {
 	switch {
 	case r.Would != "":
 		level, said, decision = slog.LevelWarn, "forwarded in the development profile", r.Would
-	case r.Verdict == "forward":
+	case r.Verdict == record.Forward:
 		level, said = slog.LevelDebug, "forwarded"
-	case r.Verdict == "hold":
+	case r.Verdict == record.Hold:
 		said = "held for a person"
 	}
 	if !g.Logger.Enabled(ctx, level) {

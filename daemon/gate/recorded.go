@@ -9,18 +9,18 @@ import (
 // not have sent. The second result is false if it was not a final one.
 func (g *Gate) recorded(c *Call, r *record.Record) (Verdict, bool) {
 	switch r.Verdict {
-	case "forward":
+	case record.Forward:
 		if r.Answerer != "" { // that answer ended with the daemon that waited for it
 			return Verdict{}, false
 		}
 		return Verdict{Seq: c.Seq, Move: Forward, Line: c.Line, Approval: r.Approval, Inspect: g.wants(c, true)}, true
-	case "deny":
+	case record.Deny, record.Park:
 		if r.Gate == gateExtension {
 			c.hooks = &hooked{Hooked: Hooked{By: r.Extensions}}
 		}
 		ruling := Ruling{
 			Move: Deny, Gate: r.Gate, Rule: r.Rule, Policies: r.Policies, Reason: r.Reason,
-			Hidden: r.Gate == "visible", Code: codeOf(r), Parked: r.Parked,
+			Hidden: r.Gate == "visible", Code: codeOf(r), Parked: r.Verdict == record.Park,
 		}
 		return refusal(c, ruling, r.Approval), true
 	}

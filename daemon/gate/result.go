@@ -30,7 +30,7 @@ func (g *Gate) result(ctx context.Context, a *Attachment, c *Call) Verdict {
 	if err != nil {
 		return g.deny(ctx, c, r, accident(err))
 	}
-	r.Verdict = "forward"
+	r.Verdict = record.Forward
 	v := Verdict{Seq: c.Seq, Move: Forward, Line: line, Replaced: !bytes.Equal(line, c.Line)}
 	if v.Replaced {
 		r.Digest = hexOf(sha256.Sum256(line))

@@ -174,7 +174,7 @@ func (t *Trace) decided(v Verdict) {
 	}
 	t.Gate, t.Rule, t.Policies, t.Profile, t.Would, t.Approval = r.Gate, r.Rule, r.Policies, r.Profile, r.Would, r.Approval
 	t.Extensions = r.Extensions
-	if v.Move == Deny && r.Verdict != "deny" { // it could not be recorded
+	if v.Move == Deny && r.Verdict != record.Deny && r.Verdict != record.Park { // it could not be recorded
 		t.Gate, t.Rule, t.Policies, t.Would = "accident", "", nil, ""
 	}
 }

@@ -94,8 +94,7 @@ func (a *attachment) attach(ctx context.Context, h *Hello) (err error) {
 	if err := a.save(ctx); err != nil {
 		return err
 	}
-	b.keep(ctx, a)
-	return nil
+	return b.keep(ctx, a)
 }
 
 // save stores what the next daemon must know. It omits the server's command line, which may
@@ -227,9 +226,9 @@ func (a *attachment) pipes(p proc.Process) *relay.Pipes {
 
 // inMemory returns the server's end for a server within the daemon.
 func (a *attachment) inMemory() *relay.InMemory {
-	l, pid := a.about.Launch, a.peer.PID
+	saved, l := a.about.Saved, a.about.Launch
 	return &relay.InMemory{Join: func(ctx context.Context, c relay.Client) (relay.Member, error) {
-		return a.registry.Join(ctx, l, func() ([]string, error) { return proc.Environ(pid) }, c)
+		return a.registry.Join(ctx, saved, l, c)
 	}}
 }
 

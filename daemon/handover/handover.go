@@ -62,9 +62,9 @@ type Options struct {
 	Store    Store
 	Keep     *keep.Store // nil: nothing is kept
 	Earlier  func(attachment string) relay.Earlier
-	// Join adds c to a shared server. env asks the kernel for the environment that tg-shim was
-	// started with. The error wraps [relay.ErrNotStarted] if no server could be started.
-	Join func(ctx context.Context, l Launch, env func() ([]string, error), c relay.Client) (relay.Member, error)
+	// Join adds c, the client of the attachment s, to a server in memory. The error wraps
+	// [relay.ErrNotStarted] if no server could be started.
+	Join func(ctx context.Context, s session.Saved, l Launch, c relay.Client) (relay.Member, error)
 	// MaxSessions returns how many attachments there may be at a time, and the setting that
 	// says so.
 	MaxSessions func() (n int, by string)
@@ -239,16 +239,20 @@ func (b *Registry) Close() {
 	b.wait.Wait()
 }
 
-// keep has the descriptors of an attachment kept, if possible.
-func (b *Registry) keep(ctx context.Context, a *attachment) {
+// keep has the descriptors of an attachment kept, if somebody keeps any. If that fails, the attachment
+// must not be used: tg-shim, which has its descriptors still, attaches again.
+func (b *Registry) keep(ctx context.Context, a *attachment) error {
 	err := b.Keep.Keep(ctx, a.name, append(a.files.list(), a.mapping.File())...)
 	a.kept = err == nil
 	switch {
 	case errors.Is(err, keep.ErrNobody):
 		b.unkept.Do(func() {
-			b.Logger.Warn("the descriptors of servers are not kept for the next daemon: servers end when this daemon ends")
+			b.Logger.Warn("the descriptors of servers are not kept for the next daemon: servers end when this daemon ends", "reason", err)
 		})
-	case err != nil:
+	case errors.Is(err, keep.ErrFull), err != nil && b.Keep.KeeperLost():
 		b.Logger.Error("the descriptors of a server are not kept for the next daemon", "server_id", a.server, "err", err)
+	case err != nil:
+		return fmt.Errorf("%w: %w", err, gate.ErrNotRunning) // which has tg-shim try again
 	}
+	return nil
 }

@@ -183,7 +183,7 @@ func (r *Registry) attach(ctx context.Context, c *agenthook.Contract, q *Request
 	rand.Read(id[:])
 	a := &agent{registry: r, contract: c, process: process, handle: handle, submitter: submit.New(), open: map[string]*submit.Permitted{}}
 	a.life, a.end = context.WithCancelCause(r.ctx)
-	a.ledger = newLedger(c, r.folder(c, q.Session), slices.MaxFunc([]time.Time{process.Began(), r.began}, time.Time.Compare), r.kinds[c.Agent])
+	a.ledger = newLedger(c, r.folder(c, q.Session), later(process.Began(), r.began), r.kinds[c.Agent])
 	joined, err := r.Sessions.Join(ctx, session.Hello{
 		Shim: gate.Shim{
 			Attachment: hex.EncodeToString(id[:]), Session: q.Session, Agent: c.Agent, Project: q.Cwd, Cwd: q.Cwd,

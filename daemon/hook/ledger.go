@@ -16,6 +16,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/transcript"
 )
 
 // Agents skip their hooks without a word: a project's file turns them off, or the agent has a bug.
@@ -128,11 +129,12 @@ type ledger struct {
 	reported map[digest]bool // calls that were found before
 	full     bool            // a call or transcript did not find room
 	paths    []string        // of transcripts
+	sessions map[digest]bool // conversations, if they share a transcript
 	problem  bool            // it was said that something may not be seen
 }
 
 func newLedger(c *agenthook.Contract, folder string, since time.Time, kind *known) *ledger {
-	return &ledger{contract: c, folder: folder, since: since, kind: kind, judged: map[digest]bool{}, reported: map[digest]bool{}}
+	return &ledger{contract: c, folder: folder, since: since, kind: kind, judged: map[digest]bool{}, reported: map[digest]bool{}, sessions: map[digest]bool{}}
 }
 
 // note remembers an event. A canary says nothing about the agent, which did not report it.
@@ -143,19 +145,22 @@ func (l *ledger) note(e *agenthook.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.heard = true
-	transcript := l.contract.Transcript.Of(e, l.folder)
+	at := l.contract.Transcript.Of(e, l.folder)
 	switch {
 	case e.Kind != agenthook.Before:
 	case e.ID != "":
 		l.full = !add(l.judged, digestOf(e.ID)) || l.full
 		l.kind.add(digestOf(e.ID))
 	case l.contract.Transcript.NoIDs:
-		l.kind.addUnmatched(aboutOf(l.name(transcript), l.contract.Use(e)))
+		l.kind.addUnmatched(aboutOf(l.name(at), l.contract.Use(e)))
+	}
+	if l.contract.Transcript.Table != nil {
+		l.full = !add(l.sessions, digestOf(e.Session)) || l.full
 	}
 	switch {
-	case transcript == "" || slices.Contains(l.paths, transcript):
-	case len(l.paths) < maxTranscripts && len(transcript) <= maxPath:
-		l.paths = append(l.paths, transcript)
+	case at == "" || slices.Contains(l.paths, at):
+	case len(l.paths) < maxTranscripts && len(at) <= transcript.MaxPath:
+		l.paths = append(l.paths, at)
 	default:
 		l.full = true
 	}
@@ -166,7 +171,7 @@ func (l *ledger) name(path string) string {
 	if name, below := strings.CutPrefix(path, l.folder+"/"); below {
 		return name // as almost always, so that no event has the folder looked up
 	}
-	name, _, err := nameIn(l.folder, path)
+	name, _, err := transcript.NameIn(l.folder, path)
 	if err != nil {
 		return path
 	}
@@ -198,15 +203,21 @@ func (l *ledger) compare(ctx context.Context, governed func(server string) bool)
 	}
 	for _, path := range paths {
 		if below := l.contract.Transcript.Below(path); below != "" {
-			subagents, err := transcriptsBelow(ctx, l.folder, below, l.since)
+			subagents, err := transcript.Below(ctx, l.folder, below, l.since)
 			paths = append(paths, subagents...)
 			if len(subagents) > 0 || !errors.Is(err, fs.ErrNotExist) {
-				problem = cmp.Or(problem, problemOf(reading{}, err))
+				problem = cmp.Or(problem, problemOf(transcript.Reading{}, err))
 			}
 		}
 	}
 	for _, path := range paths {
 		t, r, err := l.read(ctx, path, governed)
+		if l.contract.Transcript.Table != nil {
+			if err == nil && !slices.ContainsFunc(slices.Collect(maps.Keys(t.sessions)), l.has) {
+				err = fs.ErrNotExist
+			}
+			t.uses = slices.DeleteFunc(t.uses, func(u agenthook.Use) bool { return !l.has(digestOf(u.Session)) })
+		}
 		calls = append(calls, l.unseen(t.uses, t.refused)...)
 		problem = cmp.Or(problem, problemOf(r, err))
 	}
@@ -226,16 +237,28 @@ func (l *ledger) compare(ctx context.Context, governed func(server string) bool)
 type told struct {
 	uses           []agenthook.Use
 	refused, ended map[digest]bool
+	sessions       map[digest]bool // if conversations share the transcript
 }
 
-// read reads a transcript. It leaves out calls of servers that pass the gate.
-func (l *ledger) read(ctx context.Context, path string, governed func(server string) bool) (told, reading, error) {
-	t := told{refused: map[digest]bool{}, ended: map[digest]bool{}}
+// has reports whether the agent has reported something of a conversation.
+func (l *ledger) has(session digest) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sessions[session]
+}
+
+// read reads a transcript. It leaves out calls of servers that pass the gate, and what a person did.
+func (l *ledger) read(ctx context.Context, path string, governed func(server string) bool) (told, transcript.Reading, error) {
+	t := told{refused: map[digest]bool{}, ended: map[digest]bool{}, sessions: map[digest]bool{}}
 	name := l.name(path)
-	r, err := readTranscript(ctx, l.folder, path, func(line []byte) error {
+	begun := map[digest]bool{}
+	row := func(session, message string, line []byte) error {
 		found, err := l.contract.Uses(line, l.since)
+		add(t.sessions, digestOf(session))
 		for _, u := range found {
-			switch {
+			switch u.Session, u.Message = session, message; {
+			case u.Begun:
+				add(begun, digestOf(message))
 			case u.Refused:
 				add(t.refused, digestOf(u.ID))
 			case u.Ended:
@@ -250,19 +273,28 @@ func (l *ledger) read(ctx context.Context, path string, governed func(server str
 			}
 		}
 		return err
-	})
+	}
+	table := l.contract.Transcript.Table
+	if table == nil {
+		r, err := transcript.Read(ctx, l.folder, path, func(line []byte) error { return row("", "", line) })
+		return t, r, err
+	}
+	r, err := readDatabase(ctx, l.folder, path, table, l.since, row)
+	t.uses = slices.DeleteFunc(t.uses, func(u agenthook.Use) bool { return !begun[digestOf(u.Message)] })
+	slices.Reverse(t.uses) // the latest was read first
 	return t, r, err
 }
 
 // missed returns the uses in a transcript that no agent of the kind has reported, each once. With
-// onlyEnded it leaves out those that have no result yet: they may wait for their hook.
-func (l *ledger) missed(ctx context.Context, path string, governed func(server string) bool, onlyEnded bool) []agenthook.Use {
+// onlyEnded it leaves out those that have no result yet: they may wait for their hook. others reports whether
+// a conversation in a transcript that is shared is left to somebody else.
+func (l *ledger) missed(ctx context.Context, path string, governed func(server string) bool, onlyEnded bool, others func(session digest) bool) []agenthook.Use {
 	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
 	defer cancel()
 	t, _, _ := l.read(ctx, path, governed) // what can't be read says nothing
 	return abridged(slices.DeleteFunc(t.uses, func(u agenthook.Use) bool {
 		d := digestOf(u.ID)
-		return t.refused[d] || onlyEnded && !t.ended[d] || !l.kind.add(d)
+		return others(digestOf(u.Session)) || t.refused[d] || onlyEnded && !t.ended[d] || !l.kind.add(d)
 	}))
 }
 

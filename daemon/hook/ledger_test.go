@@ -13,6 +13,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/transcript"
 )
 
 var began = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -141,7 +142,7 @@ func TestCompareWithoutIDs(t *testing.T) {
 	write(shell("7", "late") + shell("8", "late"))
 	silent := newLedger(agenthook.Of("gemini"), folder, began, kind)
 	for _, want := range []int{1, 0} { // one of the two, and that once
-		if got := silent.missed(t.Context(), path, func(string) bool { return false }, true); len(got) != want {
+		if got := silent.missed(t.Context(), path, func(string) bool { return false }, true, func(digest) bool { return false }); len(got) != want {
 			t.Errorf("without an agent that runs hooks: %+v, want %d", got, want)
 		}
 	}
@@ -218,7 +219,7 @@ func TestCompareManySubagents(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all []string
-	for i := range maxSubagents + 1 {
+	for i := range transcript.MaxSubagents + 1 {
 		all = append(all, b.write(fmt.Sprintf(".claude/projects/p/s/subagents/agent-%d.jsonl", i), ""))
 	}
 	b.want("", "transcript not read (there are more than 256 of subagents)")
@@ -254,12 +255,12 @@ func TestCompareRefuses(t *testing.T) {
 		"garbage":                 {func(b *books) string { return b.write(inFolder, "\n{\n"+line+"{}{}\nx\n") }, "ls", "3 lines of the transcript not understood: calls"},
 		"one line of garbage":     {func(b *books) string { return b.write(inFolder, line+"\x00\n") }, "ls", "1 line of the transcript not"},
 		"a doubled key":           {func(b *books) string { return b.write(inFolder, `{"type":"x","type":"y"}`+"\n"+line) }, "ls", "1 line of"},
-		"a line that is too long": {func(b *books) string { return b.write(inFolder, strings.Repeat("x", maxLine+1)+"\n"+line) }, "ls", "1 line of"},
+		"a line that is too long": {func(b *books) string { return b.write(inFolder, strings.Repeat("x", transcript.MaxLine+1)+"\n"+line) }, "ls", "1 line of"},
 		"a torn last line":        {func(b *books) string { return b.write(inFolder, line+`{"type":`) }, "ls", ""},
 		"no end of the last line": {func(b *books) string { return b.write(inFolder, strings.TrimSpace(line)) }, "ls", ""},
 		"a huge file":             {func(b *books) string { return b.huge(line) }, "ls", "only the last 64 MB of the transcript read: calls"},
 		"a folder behind a link":  {func(b *books) string { b.move(); return b.write(inFolder, line) }, "ls", ""},
-		"a path without an end":   {func(b *books) string { return b.folder + strings.Repeat("/p", maxPath) }, "", "transcript not found"},
+		"a path without an end":   {func(b *books) string { return b.folder + strings.Repeat("/p", transcript.MaxPath) }, "", "transcript not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBooks(t)
@@ -294,7 +295,7 @@ func (b *books) huge(end string) string {
 		b.t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := f.WriteAt([]byte("\n"+end), maxTail+1); err != nil {
+	if _, err := f.WriteAt([]byte("\n"+end), transcript.MaxTail+1); err != nil {
 		b.t.Fatal(err)
 	}
 	return path
@@ -356,7 +357,7 @@ func TestReadTranscriptEnds(t *testing.T) {
 	path := b.write(inFolder, strings.Repeat(bash(1, "x", "ls"), 1000))
 	ctx, cancel := context.WithCancel(t.Context())
 	lines := 0
-	_, err := readTranscript(ctx, b.folder, path, func([]byte) error {
+	_, err := transcript.Read(ctx, b.folder, path, func([]byte) error {
 		if lines++; lines == 3 {
 			cancel()
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/beneath"
+	"github.com/thoughtgate/thoughtgated/internal/transcript"
 )
 
 // An agent that runs no hook at all, since its entry is gone or a project turns hooks off, does not
@@ -56,7 +57,7 @@ func (r *Registry) watchSilent() {
 			}
 			s := all[p.ID]
 			if s == nil {
-				since := slices.MaxFunc([]time.Time{p.Since, r.began}, time.Time.Compare)
+				since := later(p.Since, r.began)
 				s = &silent{p, newLedger(c, r.folder(c, p.ID), since, r.kinds[c.Agent]), map[string]time.Time{}}
 				all[p.ID] = s
 			}
@@ -71,10 +72,19 @@ func (r *Registry) watchSilent() {
 }
 
 // scan compares the transcripts that were written to and are quiet now. Those of agents that run
-// hooks are left to these: a call may be in them long before its hook is run.
+// hooks are left to these: a call may be in them long before its hook is run. A database that all
+// conversations share may never be quiet. So it is compared at once, but for uses that have not ended.
 func (r *Registry) scan(s *silent) {
-	running, names := r.running(s.Agent)
-	quiet := time.Now().Add(-r.scanning)
+	ledgers := r.running(s.Agent)
+	var names []string
+	for _, l := range ledgers {
+		names = append(names, l.names()...)
+	}
+	others := func(session digest) bool {
+		return slices.ContainsFunc(ledgers, func(l *ledger) bool { return l.has(session) })
+	}
+	began := time.Now()
+	quiet := began.Add(-r.scanning)
 	found := map[string]bool{}
 	var calls []agenthook.Use
 	top, err := filepath.EvalSymlinks(s.ledger.folder)
@@ -86,18 +96,30 @@ func (r *Registry) scan(s *silent) {
 		return
 	}
 	defer dir.Close()
-	_ = walk(r.ctx, dir, ".", maxListed, func(name string, info beneath.Info) bool { // what can't be listed is not there
+	t := s.ledger.contract.Transcript
+	_ = transcript.Walk(r.ctx, dir, ".", maxListed, t.MayHave, func(name string, info beneath.Info) bool { // what can't be listed is not there
 		if r.ctx.Err() != nil || len(calls) > maxJudged { // the next scan goes on
 			return false
 		}
 		found[name] = true
-		written := time.Unix(info.Mtime.Unix())
-		if !info.IsRegular() || !s.ledger.contract.Transcript.Is(name) || slices.Contains(names, name) ||
-			written.Before(s.ledger.since) || written.After(quiet) || written.Equal(s.compared[name]) {
+		if !info.IsRegular() || !t.Is(name) || t.Table == nil && slices.Contains(names, name) {
 			return true
 		}
-		s.compared[name] = written
-		calls = append(calls, s.ledger.missed(r.ctx, top+"/"+name, s.Covers, running)...)
+		written := time.Unix(info.Mtime.Unix())
+		if log, err := dir.Lstat(name + logSuffix); err == nil && t.Table != nil {
+			written = later(written, time.Unix(log.Mtime.Unix()))
+		}
+		isQuiet := !written.After(quiet)
+		if written.Before(s.ledger.since) || !isQuiet && t.Table == nil || written.Equal(s.compared[name]) {
+			return true
+		}
+		if isQuiet {
+			s.compared[name] = written
+		}
+		calls = append(calls, s.ledger.missed(r.ctx, top+"/"+name, s.Covers, len(ledgers) > 0 || !isQuiet, others)...)
+		if t.Table != nil {
+			s.ledger.since = later(s.ledger.since, began.Add(-longestUse))
+		}
 		return true
 	})
 	if len(calls) <= maxJudged {
@@ -111,15 +133,16 @@ func (r *Registry) scan(s *silent) {
 	r.warn(&gate.Shim{Session: s.ID, Agent: s.Agent}, "", "unjudged", u)
 }
 
-// running reports whether an agent of a kind runs that has run hooks, and returns the paths of
-// their transcripts below their folder.
-func (r *Registry) running(kind string) (any bool, names []string) {
+func later(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }
+
+// running returns what the agents of a kind have reported that run hooks now.
+func (r *Registry) running(kind string) (ledgers []*ledger) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.agents {
 		if a.contract.Agent == kind {
-			any, names = true, append(names, a.ledger.names()...)
+			ledgers = append(ledgers, a.ledger)
 		}
 	}
-	return any, names
+	return ledgers
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/beneath"
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/transcript"
 )
 
 // recorded keeps the reasons of records.
@@ -120,7 +121,7 @@ func TestSilentLists(t *testing.T) {
 	defer dir.Close()
 	for limit, want := range map[int]int{20: 20, 51: 51, 60: 60, 1000: 101} {
 		seen := map[string]bool{}
-		_ = walk(t.Context(), dir, ".", limit, func(name string, _ beneath.Info) bool {
+		_ = transcript.Walk(t.Context(), dir, ".", limit, transcript.AnyFolder, func(name string, _ beneath.Info) bool {
 			seen[name] = true
 			return true
 		})

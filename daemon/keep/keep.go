@@ -44,7 +44,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
 )
 
-// Errors that [Store.Keep] wraps. The session works nevertheless, but ends with the daemon.
+// Errors that [Store.Keep] wraps if trying again is of no use. The session works nevertheless, but ends
+// with the daemon.
 var (
 	ErrNobody = errors.New("no store keeps descriptors for this daemon")
 	ErrFull   = errors.New("the descriptor store of this daemon is full")
@@ -59,8 +60,9 @@ type Store struct {
 	lost   atomic.Bool // the keeper has exited
 	handed []*entry    // inherited descriptors, until Take
 
-	mu   sync.Mutex // guards the fields below
-	kept map[string][]entry
+	mu    sync.Mutex // guards the fields below
+	kept  map[string][]entry
+	stuck []string // names that could not be removed
 }
 
 // entry is one kept descriptor.
@@ -78,9 +80,12 @@ const longestName = 20
 
 var validName = regexp.MustCompile(`^[a-z0-9-]{1,20}$`)
 
-// Keep has files kept under a name: those of one session, including its mapping. It returns
-// when they have arrived. Each file must stay open until it is dropped. A nil file keeps its
-// index and is skipped.
+// Keep has files kept under a name: those of one session, of which the last is its mapping. It
+// returns when they have arrived. Each file must stay open until it is dropped. A nil file keeps
+// its index and is skipped.
+//
+// A daemon may be killed between two messages. So the mapping is sent last and removed first: the
+// next daemon finds a session whole, or takes what it finds for no session.
 func (s *Store) Keep(ctx context.Context, name string, files ...*os.File) error {
 	if s.line == nil {
 		return ErrNobody
@@ -88,11 +93,14 @@ func (s *Store) Keep(ctx context.Context, name string, files ...*os.File) error 
 	if !validName.MatchString(name) {
 		return fmt.Errorf("keep descriptors: the name %q must be 1 to %d lower-case letters, digits and dashes", name, longestName)
 	}
-	if err := s.register(name, files); err != nil {
+	err := s.removeStuck(ctx) // which may be of an earlier attempt under the same name
+	if err == nil {
+		err = s.register(name, files)
+	}
+	if err != nil {
 		return fmt.Errorf("keep the descriptors of %s: %w", name, err)
 	}
-	err := s.sendDescriptors(ctx, name)
-	if err == nil {
+	if err = s.sendDescriptors(ctx, name); err == nil {
 		err = s.barrier(ctx)
 	}
 	if err != nil {
@@ -119,6 +127,7 @@ func (s *Store) register(name string, files []*os.File) error {
 		}
 		entries = append(entries, entry{name: name + "." + strconv.Itoa(i), end: end, file: f})
 	}
+	slices.Reverse(entries) // Drop begins with the mapping
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.kept[name]) > 0 {
@@ -143,7 +152,7 @@ func (s *Store) sendDescriptors(ctx context.Context, name string) error {
 	s.mu.Lock()
 	entries := s.kept[name]
 	s.mu.Unlock()
-	for _, e := range entries {
+	for _, e := range slices.Backward(entries) {
 		if err := s.line.send(ctx, stateStore+e.name+statePoll, e.file); err != nil {
 			return err
 		}
@@ -165,11 +174,57 @@ func (s *Store) Drop(ctx context.Context, name string, only ...*os.File) error {
 		}
 		ends = append(ends, end)
 	}
-	var failed error
+	var names []string
 	for _, e := range s.unregister(name, ends) {
-		failed = errors.Join(failed, s.line.send(ctx, stateRemove+e.name, nil))
+		names = append(names, e.name)
 	}
-	return failed
+	return s.removeAll(ctx, names)
+}
+
+// removeAll removes what is kept under descriptors' names. What could not be removed is removed
+// before anything else is kept.
+func (s *Store) removeAll(ctx context.Context, names []string) error {
+	for i, name := range names {
+		if err := s.remove(ctx, name); err != nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.stuck = append(s.stuck, names[i:]...)
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) removeStuck(ctx context.Context) error {
+	s.mu.Lock()
+	names := s.stuck
+	s.stuck = nil
+	s.mu.Unlock()
+	return s.removeAll(ctx, names)
+}
+
+// remove removes what is kept under a descriptor's name. Only names can be removed, so what sessions
+// need that is kept under the same name, since somebody else has used it, is sent again.
+func (s *Store) remove(ctx context.Context, name string) error {
+	err := s.line.send(ctx, stateRemove+name, nil)
+	for _, f := range s.under(name) {
+		err = errors.Join(err, s.line.send(ctx, stateStore+name+statePoll, f))
+	}
+	return err
+}
+
+// under returns the descriptors of sessions that are kept under a descriptor's name.
+func (s *Store) under(name string) (files []*os.File) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, entries := range s.kept {
+		for _, e := range entries {
+			if e.name == name && e.file != nil {
+				files = append(files, e.file)
+			}
+		}
+	}
+	return files
 }
 
 // unregister removes the entries with the given ends, or all, and returns those that must be

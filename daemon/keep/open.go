@@ -66,13 +66,17 @@ func Open() (*Store, error) {
 }
 
 // limitOf returns a function that returns how many descriptors may be kept. said is the value
-// of $FDSTORE.
+// of $FDSTORE. The function's error wraps [ErrNobody] or [ErrFull].
 func limitOf(said string, s *Store) func() (int, error) {
 	if n, err := strconv.Atoi(said); err == nil && n >= 0 {
 		return func() (int, error) { return n, nil }
 	}
 	return sync.OnceValues(func() (int, error) {
-		if err := s.keepsAny(context.Background()); err != nil { // which has its own timeout
+		err := s.keepsAny(context.Background()) // which has its own timeout
+		if err != nil && !errors.Is(err, ErrFull) {
+			err = fmt.Errorf("%w: %w", ErrNobody, err)
+		}
+		if err != nil {
 			return 0, err
 		}
 		return MaxKept, nil

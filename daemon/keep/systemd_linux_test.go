@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
 	"github.com/thoughtgate/thoughtgated/internal/test/rig"
@@ -173,6 +178,135 @@ func TestSystemdKeepsAnOpenFileOnce(t *testing.T) {
 	if got := m.Names(); len(got) > 0 {
 		t.Errorf("without any session it keeps %q", got)
 	}
+}
+
+// A session keeps what it has under names that somebody else has used, too: what goes by them is
+// closed, and the rest stays.
+func TestOthersUnderTheSameNames(t *testing.T) {
+	m := newSystemd(t, t.TempDir()+"/notify", MaxKept)
+	s := storeOf(t, m, fmt.Sprint(MaxKept))
+	r, w := newPipe(t)
+	in, _ := newPipe(t)
+	gone, _ := newPipe(t)
+	one, _ := newSession(t, r, w, in)
+	mustKeep(t, s, "one", one...)
+	other, _ := newSession(t, r, w, gone)
+	m.Plant("one.3", other[3])
+	next := storeOf(t, m, "")
+	sessions, strays := take(t, next)
+	if want := endsOf(t, r, w, in); len(strays) > 0 || len(sessions) != 2 || !slices.Equal(sessions["one"], want) {
+		t.Errorf("came back: %v, strays %q, want %v", sessions, strays, want)
+	}
+	for name := range sessions {
+		if name == "one" {
+			continue
+		}
+		if err := errors.Join(next.Drop(t.Context(), name), next.barrier(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := m.Names(), []string{"one.0", "one.1", "one.2", "one.3"}; !slices.Equal(got, want) {
+		t.Errorf("it keeps %q, want %q", got, want)
+	}
+	if sessions, strays := take(t, storeOf(t, m, "")); len(strays) > 0 || !slices.Equal(sessions["one"], endsOf(t, r, w, in)) {
+		t.Errorf("came back: %v, strays %q", sessions, strays)
+	}
+}
+
+// What could not be removed, since nobody read the messages, is removed before anything else is kept:
+// the next daemon finds the later attempt alone.
+func TestWhatCouldNotBeRemoved(t *testing.T) {
+	path := t.TempDir() + "/notify"
+	r, w := newPipe(t)
+	first, _ := newSession(t, r, w)
+	second, _ := newSession(t, r, w)
+	m := newSystemd(t, path, MaxKept)
+	s := storeOf(t, m, fmt.Sprint(MaxKept))
+	mustKeep(t, s, "one", first...)
+	soon, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	line := s.line
+	s.line = silent(t)
+	if err := s.Drop(soon, "one"); err == nil {
+		t.Fatal("messages that nobody reads are sent")
+	}
+	s.line = line
+	mustKeep(t, s, "one", second...)
+	if got, want := m.Names(), []string{"one.0", "one.1", "one.2"}; !slices.Equal(got, want) {
+		t.Errorf("it keeps %q, want %q", got, want)
+	}
+	sessions, strays := take(t, storeOf(t, m, ""))
+	if len(sessions) != 1 || len(strays) > 0 || !slices.Equal(sessions["one"], endsOf(t, r, w)) {
+		t.Errorf("came back: %v, strays %q", sessions, strays)
+	}
+}
+
+// The mapping is what makes a session of descriptors: it comes last, and goes first, so that a daemon that is
+// killed meanwhile leaves the session whole, or none.
+func TestMappingIsLastAndFirst(t *testing.T) {
+	r, w := newPipe(t)
+	files, _ := newSession(t, r, w)
+	address := &net.UnixAddr{Name: t.TempDir() + "/messages", Net: "unixgram"}
+	conn, err := net.ListenUnixgram("unixgram", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	said := make(chan string, 16)
+	go func() { // ends with conn
+		defer close(said)
+		message, rights := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(4))
+		for {
+			n, m, _, _, err := conn.ReadMsgUnix(message, rights)
+			if err != nil {
+				return
+			}
+			closeAll(received(rights[:m]))
+			said <- string(message[:n])
+		}
+	}()
+	s := &Store{kept: map[string][]entry{}, limit: func() (int, error) { return MaxKept, nil }}
+	if s.line, err = dial(address.Name); err != nil {
+		t.Fatal(err)
+	}
+	defer s.line.conn.Close()
+	mustKeep(t, s, "one", files...)
+	if err := errors.Join(s.Drop(t.Context(), "one"), s.Notify(t.Context(), "X=1")); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for message := range said {
+		if message == "X=1" {
+			break
+		}
+		got = append(got, strings.TrimSuffix(message, statePoll))
+	}
+	want := []string{stateStore + "one.0", stateStore + "one.1", stateStore + "one.2", stateBarrier, stateRemove + "one.2", stateRemove + "one.1", stateRemove + "one.0"}
+	if !slices.Equal(got, want) {
+		t.Errorf("the messages are %q, want %q", got, want)
+	}
+}
+
+// silent returns a line to somebody who reads nothing, whose queue is full.
+func silent(t *testing.T) *line {
+	t.Helper()
+	address := &net.UnixAddr{Name: t.TempDir() + "/silent", Net: "unixgram"}
+	conn, err := net.ListenUnixgram("unixgram", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	l, err := dial(address.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.conn.Close() })
+	for err == nil {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		err = l.send(ctx, "X=1", nil)
+		cancel()
+	}
+	return l
 }
 
 // Part of a session can be dropped separately, so that its server sees the end of its input.

@@ -75,7 +75,7 @@ func (s *Store) Take(ctx context.Context) ([]Session, []Stray, error) {
 	told := make([]Stray, len(strays))
 	for i, st := range strays {
 		told[i] = Stray{st.entry.name, st.entry.end, st.why}
-		failed = errors.Join(failed, s.discard(ctx, st.entry, claims))
+		failed = errors.Join(failed, s.discard(ctx, st.entry))
 	}
 	return sessions, told, failed
 }
@@ -188,22 +188,13 @@ func (s *Store) settle(c *claim) {
 	}
 }
 
-// discard closes a stray and stops keeping it. Only names can be removed, so other descriptors
-// with the same name are sent again.
-func (s *Store) discard(ctx context.Context, e *entry, claims []*claim) error {
+// discard closes a stray and stops keeping it.
+func (s *Store) discard(ctx context.Context, e *entry) error {
 	err := e.file.Close()
 	if s.line == nil {
 		return err
 	}
-	err = errors.Join(err, s.line.send(ctx, stateRemove+e.name, nil))
-	for _, c := range claims {
-		for _, other := range c.uses {
-			if other.name == e.name {
-				err = errors.Join(err, s.line.send(ctx, stateStore+other.name+statePoll, other.file))
-			}
-		}
-	}
-	return err
+	return errors.Join(err, s.remove(ctx, e.name))
 }
 
 // duplicate returns a new descriptor of the same open file.

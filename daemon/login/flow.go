@@ -49,7 +49,8 @@ type Prompt struct {
 // How says how a person logs in.
 type How struct {
 	Client    *Client // nil if nobody has registered one
-	NoBrowser bool    // the browser is not on this machine: a code to enter where the issuer has that
+	By        By
+	NoBrowser bool // the browser is not on this machine: a code to enter where the issuer has that
 	// Show shows a prompt and returns. The login fails with its error.
 	Show func(ctx context.Context, p Prompt) error
 }

@@ -26,6 +26,9 @@ import (
 // ErrLoginNeeded is in the chain of each [NeededError].
 var ErrLoginNeeded = errors.New("a login is needed")
 
+// ErrNotRevoked reports that a login was removed, and its issuer still holds it for valid.
+var ErrNotRevoked = errors.New("its issuer was not told, so revoke it there")
+
 // NeededError reports that a server wants a person to log in.
 type NeededError struct {
 	Server, Reason string
@@ -58,6 +61,11 @@ type Store interface {
 type Options struct {
 	Store Store
 	Log   *slog.Logger
+	// Ask asks a person to log in. If it is nil, requests without a login fail at once.
+	Ask func(ctx context.Context, a Asking) (Question, error)
+	// Ended is told, if it is not nil, that an issuer has ended the login to a server, before anybody is asked to
+	// log in again.
+	Ended func(ctx context.Context, s Server, issuer string)
 	// Document is the address of this client's metadata document, whose redirect address is
 	// http://127.0.0.1/callback. Without it clients are registered dynamically.
 	Document string
@@ -147,6 +155,7 @@ func (l *Logins) Login(ctx context.Context, s Server, how How) (*Result, error) 
 	st.mu.Lock()
 	st.challenge = challenge{}
 	st.mu.Unlock()
+	st.answered(how.By)
 	l.Log.Info("logged in", "server", st.resource, "issuer", fresh.Issuer)
 	return &Result{fresh.Issuer, slices.Clone(fresh.Scopes), fresh.Expiry, !fresh.Refresh.IsZero()}, nil
 }
@@ -179,7 +188,7 @@ func (l *Logins) Logout(ctx context.Context, s Server) error {
 		err = src.revoke(ctx, old)
 	}
 	if err != nil {
-		return fmt.Errorf("the login to server %s is removed here, but its issuer was not told, so revoke it there: %w", display.Name(s.ID), err)
+		return fmt.Errorf("the login to server %s is removed here, but %w: %w", display.Name(s.ID), ErrNotRevoked, err)
 	}
 	return nil
 }

@@ -217,6 +217,8 @@ func TestRevoked(t *testing.T) {
 	})
 	// All of it: a person has to log in.
 	bubble(t, nil, func(t *testing.T, w *world, s *Source) {
+		var told []string
+		w.Ended = func(_ context.Context, s Server, issuer string) { told = append(told, s.ID+" "+issuer) }
 		time.Sleep(time.Minute)
 		w.server.Revoke(true)
 		for range 3 {
@@ -226,6 +228,9 @@ func TestRevoked(t *testing.T) {
 		}
 		if _, err := w.Store.Get(t.Context(), resource); !errors.Is(err, vault.ErrNotFound) || w.server.Count("token refresh_token") != 1 {
 			t.Errorf("the ended login is still stored, or was tried again: %v", err)
+		}
+		if len(told) != 1 || told[0] != "github "+origin {
+			t.Errorf("told of the end: %q", told)
 		}
 		if _, err := w.Login(t.Context(), w.place(), w.byCode()); err != nil {
 			t.Fatal(err)

@@ -49,7 +49,8 @@ func originOf(u *url.URL) string { return u.Scheme + "://" + u.Host }
 type state struct {
 	resource string
 
-	op sync.Mutex // held while the login is read, renewed, replaced or removed; taken before mu
+	op     sync.Mutex // held while the login is read, renewed, replaced or removed; taken before mu
+	asking sync.Mutex // held while a question is asked; taken before mu
 
 	mu        sync.Mutex
 	loaded    bool
@@ -61,6 +62,9 @@ type state struct {
 	failure   error // of the last renewal, until retryAt
 	challenge challenge
 	run       *run
+	sessions  int      // that are open
+	pending   *pending // the question that waits for a person; nil for none
+	wanted    string   // why a person has to log in, as far as a session has found that; empty after a login
 }
 
 // run is a renewal under way, which all wait for.
@@ -246,7 +250,7 @@ func (s *Source) renew(ctx context.Context) error {
 		l.Log.Debug("renewed a token", "server", st.resource, "issuer", fresh.Issuer)
 		return s.save(ctx, &fresh)
 	}
-	return s.failed(ctx, err, valid)
+	return s.failed(ctx, old.Issuer, err, valid)
 }
 
 // save stores a login before anybody uses it. Until that succeeds the next caller tries again.
@@ -262,9 +266,9 @@ func (s *Source) save(ctx context.Context, l *vault.Login) error {
 	return nil
 }
 
-// failed handles a renewal that failed. The login stays unless the issuer has ended it, and the token
+// failed handles a renewal by issuer that failed. The login stays unless the issuer has ended it, and the token
 // while it is valid.
-func (s *Source) failed(ctx context.Context, err error, valid bool) error {
+func (s *Source) failed(ctx context.Context, issuer string, err error, valid bool) error {
 	st := s.state
 	var refused issuerError
 	isRefused := errors.As(err, &refused)
@@ -273,6 +277,9 @@ func (s *Source) failed(ctx context.Context, err error, valid bool) error {
 		st.set(nil, true)
 		if err := s.logins.Store.Delete(ctx, st.resource); err != nil {
 			s.logins.Log.Error("a login that has ended could not be removed", "server", st.resource, "error", err)
+		}
+		if s.logins.Ended != nil {
+			s.logins.Ended(ctx, s.server, issuer)
 		}
 		return s.needed("its issuer has ended the login")
 	}

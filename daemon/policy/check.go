@@ -33,7 +33,7 @@ func (l *loader) checkGenerated() {
 		}
 	}
 	severity := config.Error
-	if l.digest == l.standing {
+	if l.digest == l.standing || l.bundle != nil { // a server must not keep a fleet's policy out of force
 		severity = config.Warning
 	}
 	near := newNeighbours(listed)

@@ -37,6 +37,9 @@ type Workflow struct {
 
 // Detail returns the contents of the set.
 func (s *Set) Detail() Detail {
+	if s.fleet != nil {
+		return s.detailInFleet()
+	}
 	var d Detail
 	for i := range s.cfg.Sources {
 		d.Sources = append(d.Sources, sourceEntry(&s.cfg.Sources[i]))

@@ -48,19 +48,24 @@ func fences(t *testing.T, path string) []fence {
 func TestDocumentation(t *testing.T) {
 	var yaml, cedar string
 	var project *Project
+	var floor *Set
 	var tools *listed
 	samples, calls := 0, 0
 	for _, f := range fences(t, docs) {
 		kind, name, _ := strings.Cut(f.kind, " ")
 		switch {
 		case f.kind == "yaml":
-			yaml, cedar, project, tools = f.text, "", nil, &listed{}
+			yaml, cedar, project, floor, tools = f.text, "", nil, nil, &listed{}
 			samples++
 		case kind == "cedar":
 			cedar += f.text
 			samples++
 		case kind == "calls":
-			calls += checkCalls(t, f, load(t, yaml, cedar, WithTools(tools)).In(project, nil))
+			set := load(t, yaml, cedar, WithTools(tools))
+			if floor != nil {
+				set = set.WithFloor(floor)
+			}
+			calls += checkCalls(t, f, set.In(project, nil))
 		case kind == "tools":
 			for _, line := range strings.Split(strings.TrimSpace(f.text), "\n") {
 				cols := columns.Split(line, -1)
@@ -72,6 +77,9 @@ func TestDocumentation(t *testing.T) {
 				t.Fatalf("%s:%d: %v", docs, f.line, ds)
 			}
 			project = NewProject(file)
+			samples++
+		case kind == "yaml" && name == "dev.yaml":
+			floor = loadBundle(t, true, strings.TrimPrefix(f.text, "schema: 1\n"))
 			samples++
 		case kind == "yaml" && strings.HasSuffix(name, config.TestSuffix):
 			if file, ds := config.ParseTests("/p/"+name, []byte(f.text)); file == nil || len(ds) > 0 {

@@ -16,6 +16,9 @@ var _ gate.Explainer = (*Set)(nil)
 
 // Explain implements gate.Explainer.
 func (s *Set) Explain(ctx context.Context, c *gate.Call, facts []gate.Fact) gate.Explained {
+	if s.fleet != nil {
+		return s.explainInFleet(ctx, c, facts)
+	}
 	var e gate.Explained
 	e.Ruling, e.Err = s.Rule(ctx, c, facts)
 	sub, err := subjectOf(c)
@@ -24,7 +27,9 @@ func (s *Set) Explain(ctx context.Context, c *gate.Call, facts []gate.Fact) gate
 	}
 	if e.Ruling.Hidden {
 		source := s.cfg.Source(sub.server)
-		e.Cited = append(e.Cited, citedAt("source", fmt.Sprintf("%q", source.ID), source.Place, "hide", ""))
+		cited := citedAt("source", fmt.Sprintf("%q", source.ID), source.Place, "hide", "")
+		cited.Fleet = s.ofFleet
+		e.Cited = append(e.Cited, cited)
 	} else {
 		name := s.decidingName(ctx, sub, c, facts)
 		i := s.firstMatch(ctx, sub, name, facts)
@@ -82,7 +87,9 @@ func (p *policy) cited() gate.Cited {
 	case p.ask != nil:
 		does = "ask"
 	}
-	return citedAt(kind, p.id, p.place, does, p.reason)
+	cited := citedAt(kind, p.id, p.place, does, p.reason)
+	cited.Fleet = p.fleet
+	return cited
 }
 
 // maxNear is the maximum number of near misses to list.
@@ -315,6 +322,9 @@ func (s *Set) withPolicies(keep func(*policy) *policy) *Set {
 func (s *Set) WithKnownFunc(f func(*gate.Call) Known) *Set {
 	next := s.clone()
 	next.known = f
+	if s.fleet != nil {
+		next.fleet = s.fleet.withKnownFunc(f)
+	}
 	return next
 }
 

@@ -29,12 +29,21 @@ files  tool shell                 {}  forward`,
 	"docs/metrics.md": `
 files  tool write_file              {}  forward
 files  tool write_file with secret  {}  ask`,
+	"docs/dashboard.md": `
+files  tool write_file             {}  ask
+files  tool read_file              {}  forward`,
 	"docs/notifications.md": `
 files  tool write_file             {}  ask
+files  tool read_file              {}  forward`,
+	"docs/phone.md": `
+files  tool write_file             {}  ask me
 files  tool read_file              {}  forward`,
 	"docs/processes.md": `
 docs   tool search             {}  hidden
 files  tool write_file         {}  forward`, // hidden: it is another program's name
+	"docs/remote-servers.md": `
+github  tool search            {}  hidden
+files   tool read_file         {}  forward`, // hidden: it is at another address, if at any
 	"docs/quickstart.md": `
 files  tool read_file          {}  forward
 files  tool write_file         {}  ask

@@ -24,6 +24,7 @@ type policy struct {
 	order  int // by file and position
 	cedar  *cedar.Policy
 	reason string       // of @reason
+	fleet  bool         // it is of a fleet's policy
 	ask    *workflowRef // of @approval; nil if there is none
 
 	text      []byte      // of its file

@@ -108,11 +108,11 @@ func (s *projectSet) Rule(ctx context.Context, c *gate.Call, facts []gate.Fact) 
 		return own, err
 	}
 	if s.broken != nil {
-		return gate.Ruling{Redact: s.redact}, s.broken
+		return gate.Ruling{Redact: both(s.redact, own.Redact)}, s.broken
 	}
 	theirs, err := s.project.rule(ctx, c, facts)
 	if err != nil {
-		return gate.Ruling{Redact: s.redact}, err
+		return gate.Ruling{Redact: both(s.redact, own.Redact)}, err
 	}
 	if strictness(&theirs) <= strictness(&own) {
 		return own, nil
@@ -120,7 +120,7 @@ func (s *projectSet) Rule(ctx context.Context, c *gate.Call, facts []gate.Fact) 
 	if theirs.Move == gate.Ask { // the user's configuration decides who is asked, and how
 		setQuestion(&theirs, s.defaults.ask, theirs.Reason)
 	}
-	theirs.Redact, theirs.Answer = s.redact, own.Answer
+	theirs.Redact, theirs.Answer = both(s.redact, own.Redact), own.Answer // a fleet's policy may redact more
 	return theirs, nil
 }
 

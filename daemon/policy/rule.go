@@ -101,6 +101,14 @@ func firstFact(wanted []config.Fact, facts []gate.Fact) *gate.Fact {
 // If Rule fails, only Redact is set in the ruling: the record of a call must be redacted even if
 // the call cannot be judged.
 func (s *Set) Rule(ctx context.Context, c *gate.Call, facts []gate.Fact) (gate.Ruling, error) {
+	if s.fleet != nil {
+		return s.ruleInFleet(ctx, c, facts)
+	}
+	return s.ruleAlone(ctx, c, facts)
+}
+
+// ruleAlone judges a call without the fleet's part.
+func (s *Set) ruleAlone(ctx context.Context, c *gate.Call, facts []gate.Fact) (gate.Ruling, error) {
 	if ctx.Err() != nil {
 		return gate.Ruling{Redact: s.redact}, context.Cause(ctx)
 	}

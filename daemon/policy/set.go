@@ -31,6 +31,9 @@ type Set struct {
 	tools    Tools
 	checks   *checkedTools
 
+	ofFleet bool     // it is a fleet's policy
+	fleet   *besides // the fleet's policy or, in one, the user's own; nil if there is none
+
 	seenServers []string // nil if not known
 	showHidden  bool     // hide nothing; set only to explain a ruling
 	standing    string   // see WithStanding
@@ -63,17 +66,28 @@ func WithSeen(servers []string) Option {
 // Load builds the Set of cfg. It reads and checks the Cedar files that cfg names. The Set is nil
 // if any diagnostic is an error. cfg must not be changed afterwards.
 func Load(cfg *config.Config, opts ...Option) (*Set, []config.Diagnostic) {
+	return build(cfg, nil, opts)
+}
+
+func build(cfg *config.Config, bundle *config.Bundle, opts []Option) (*Set, []config.Diagnostic) {
 	s := newSet(cfg)
 	for _, opt := range opts {
 		opt(s)
 	}
-	l := &loader{Set: s}
+	l := &loader{Set: s, bundle: bundle}
 	l.compileRules()
-	l.compileOwnTools()
-	l.loadPolicies()
+	if bundle == nil {
+		l.compileOwnTools()
+		l.loadPolicies()
+	} else {
+		l.compileBundle()
+	}
 	s.setPolicies(s.policies)
 	l.checkSchema()
 	s.digest = s.computeDigest()
+	if bundle != nil {
+		s.digest = bundleDigest(bundle)
+	}
 	for _, f := range s.files {
 		s.paths = append(s.paths, f.Path)
 	}
@@ -106,7 +120,8 @@ func newSet(cfg *config.Config) *Set {
 // loader builds a Set and collects diagnostics.
 type loader struct {
 	*Set
-	found []config.Diagnostic
+	bundle *config.Bundle // nil unless the set is made of one
+	found  []config.Diagnostic
 }
 
 func (l *loader) report(p config.Place, severity config.Severity, id, hint, format string, args ...any) {
@@ -164,7 +179,12 @@ func (s *Set) computeDigest() string {
 }
 
 // Profile returns the loosest profile under which a shim may run.
-func (s *Set) Profile() gate.Profile { return gate.Profile(s.cfg.Profile) }
+func (s *Set) Profile() gate.Profile {
+	if s.fleet != nil {
+		return s.fleet.profile(gate.Profile(s.cfg.Profile))
+	}
+	return gate.Profile(s.cfg.Profile)
+}
 
 // Digest returns the hex SHA-256 of the configuration and all Cedar files. Sets with the same
 // digest and the same options decide alike about a call with the same facts and time of arrival.
@@ -210,11 +230,16 @@ type Description struct {
 	Files    []File
 	Natively []string // agents that may ask their own users
 
+	Fleet string // mode of the fleet's policy that takes part: floor or full; empty if none does
+
 	FailUngoverned bool // no agent is wrapped that has a server which stays ungoverned
 }
 
 // Describe returns a summary of the set.
 func (s *Set) Describe() Description {
+	if s.fleet != nil {
+		return s.describeInFleet()
+	}
 	return Description{
 		Source: s.cfg.Path, Digest: s.digest, Profile: s.Profile(),
 		Rules: len(s.rules), Policies: len(s.policies), Files: s.Files(), Natively: s.cfg.NativeAgents(),
@@ -230,6 +255,9 @@ func digestOf(b []byte) string {
 // Shared reports whether the server with this id and resolved command line runs as one process
 // for all sessions: its source says so, is enabled, and names no other command.
 func (s *Set) Shared(server string, command []string) bool {
+	if s.fleet != nil && s.fleet.own != nil { // how a server runs is the machine's
+		return s.fleet.own.Shared(server, command)
+	}
 	source := s.cfg.Source(server)
 	return source != nil && source.Shared && source.Enabled &&
 		(source.Command.IsZero() || source.Command.Match(strings.Join(command, " ")))
@@ -248,11 +276,6 @@ func (l *loader) warnUnbound() {
 // warnNoEffect warns of settings that have no effect in this version, so that nobody relies on
 // them.
 func (l *loader) warnNoEffect() {
-	for i := range l.cfg.Sources {
-		if s := &l.cfg.Sources[i]; s.TrustAnnotations {
-			l.report(s.Place, config.Warning, "", "", "trust_annotations: true has no effect in this version")
-		}
-	}
 	for _, w := range l.cfg.Approval {
 		if w.RequireInteraction {
 			l.report(w.Place, config.Warning, "", "", "require_interaction: true has no effect in this version")

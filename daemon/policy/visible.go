@@ -17,6 +17,9 @@ import (
 // kind is tools, prompts or resources, as mcp.ListOf returns it. Visible only filters lists:
 // calls are judged by Rule.
 func (s *Set) Visible(c *gate.Call, kind, name string) bool {
+	if s.fleet != nil && s.fleet.floor != nil && !s.fleet.floor.Visible(c, kind, name) {
+		return false
+	}
 	source := s.cfg.Source(c.Server)
 	if source == nil {
 		return true

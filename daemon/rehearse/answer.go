@@ -2,6 +2,7 @@ package rehearse
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,11 @@ type Answer struct {
 	Reason    string
 	Facts     []gate.Fact
 	Set       string // digest
+
+	// Perhaps is the verdict if the call destroyed something on a disk that nobody knows, which Unclear
+	// describes: ask or deny. It is empty if Verdict is the same whether it did or not.
+	Perhaps, Unclear string
+	Shown            []byte // arguments of such a call, or of one that is not forwarded, by Redact of the stage; nil without
 
 	// For ask: who is asked, for how long and where, and what an approval requires.
 	Workflow string
@@ -57,6 +63,10 @@ func (s *Stage) answer(ctx context.Context, l *Line, seen sighting, why bool) *A
 			a.Hooks, a.ResultHooks = s.hooks.Who(c, false), s.hooks.Who(c, true)
 		}
 		a.Hidden = a.Verdict == "deny" && a.Gate == "visible"
+		a.ifDestroyed(ctx, j)
+		if s.Redact != nil && (a.Verdict != "forward" || a.Perhaps != "") {
+			a.Shown = s.Redact(j.call.Arguments())
+		}
 		if why {
 			if e, ok := j.policy.(gate.Explainer); ok {
 				explained := e.Explain(ctx, &j.call, j.facts)
@@ -72,6 +82,17 @@ func (s *Stage) answer(ctx context.Context, l *Line, seen sighting, why bool) *A
 		a.asking(l, seen)
 	}
 	return a
+}
+
+// ifDestroyed sets what the verdict would be if the call destroyed what it may have destroyed.
+func (a *Answer) ifDestroyed(ctx context.Context, j *judgement) {
+	if j.call.Unclear == "" || a.Verdict != "forward" || j.err != nil {
+		return
+	}
+	facts := append(slices.Clone(j.facts), gate.Fact{Name: gate.FactDestroys, Detail: j.call.Unclear})
+	if r, err := j.policy.Rule(ctx, &j.call, facts); err == nil && r.Move != gate.Forward {
+		a.Perhaps, a.Unclear, a.Reason = verdict(r.Move), j.call.Unclear, r.Reason
+	}
 }
 
 func (a *Answer) fromRecord(r *record.Record) {

@@ -41,7 +41,7 @@ func (s *Stage) shim(l *Line) *shim {
 	sh := &shim{key: key, id: fmt.Sprintf("rehearsal-%d", s.played)}
 	sh.attachment = s.gate.Attach(context.Background(), gate.Shim{
 		Attachment: sh.id, Session: l.Session, Agent: l.Agent, Project: l.Project,
-		Server: l.Server, Command: l.Command,
+		Server: l.Server, Command: l.Command, Remote: gate.IsAddress(l.Command),
 	}, nil)
 	sh.attachment.Bind(func(v gate.Verdict) { s.note(func(seen *sighting) { seen.verdict = v }) })
 	s.shims[key], sh.at = sh, s.recent.PushFront(sh)

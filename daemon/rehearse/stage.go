@@ -18,6 +18,9 @@ import (
 
 // Stage is a gate on which calls are rehearsed. It must not be used concurrently.
 type Stage struct {
+	// Redact replaces secrets in the arguments that are shown in an Answer. If it is nil, none are.
+	Redact func([]byte) []byte
+
 	fresh  func() *gate.Gate
 	gate   *gate.Gate
 	policy gate.Policy

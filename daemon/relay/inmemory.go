@@ -150,14 +150,16 @@ func (m *InMemory) Deliver(line []byte) bool {
 
 // DeliverWait implements [Client].
 func (m *InMemory) DeliverWait(ctx context.Context, line []byte) error {
-	stop := context.AfterFunc(ctx, func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.changed.Broadcast()
-	})
-	defer stop()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.isFull(line) {
+		stop := context.AfterFunc(ctx, func() {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.changed.Broadcast()
+		})
+		defer stop()
+	}
 	for m.gone == nil && ctx.Err() == nil && m.isFull(line) {
 		m.changed.Wait()
 	}

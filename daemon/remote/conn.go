@@ -10,10 +10,12 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
+	"github.com/thoughtgate/thoughtgated/internal/uri"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -28,13 +30,16 @@ const (
 // Conn is the connection of one client with one server, until it is left.
 type Conn struct {
 	server  Server
-	address *address
+	address address
 	client  Client
 	http    http.RoundTripper
 	log     *slog.Logger
 	ctx     context.Context // ends with the connection
 	cancel  context.CancelCauseFunc
-	large   chan struct{} // has an element for each large message that is being received
+	large   chan struct{}   // has an element for each large message that is being received
+	work    chan func()     // to the goroutine that is idle, if one is
+	isIdle  atomic.Bool     // one is, or will be at once
+	sending <-chan struct{} // closed when the last request of the client has been sent; only Write uses it
 
 	mu          sync.Mutex // guards the fields below
 	wait        sync.WaitGroup
@@ -49,6 +54,8 @@ type Conn struct {
 	mirrors     map[string][]mirror // by tool
 	asked       int                 // requests of the connection's own
 	dropped     int                 // lines of the server that were dropped
+	answered    bool                // the server has answered a request
+	failure     error               // of the last request; nil if it was answered
 }
 
 // session is a session of the legacy era. Requests of the modern era have one without an id.
@@ -73,16 +80,18 @@ type request struct {
 	cancel  context.CancelCauseFunc
 	sent    func()            // called when the request has been written, or never will be
 	answer  func(line []byte) // takes the answer; nil if the client does
+	torn    bool              // its stream has broken and is being resumed; guarded by the connection
 }
 
 // Open returns a connection with the server. Nothing is sent before the client's first line. It must be
-// left.
+// left. It closes the server's Authorizer, unless Open fails.
 func (n *Network) Open(s Server, client Client) (*Conn, error) {
-	address, err := parseAddress(s.Address)
+	parsed, err := uri.ParseServer(s.Address)
+	address := address{parsed}
 	if err == nil {
 		err = checkHeaders(s.Headers)
 	}
-	if err == nil && address.socket != "" && s.Policy == PublicOnly {
+	if err == nil && address.Socket != "" && s.Policy == PublicOnly {
 		err = errors.New("a project's file may not name a socket; if you want that, write the server into a file of your own")
 	}
 	if err != nil {
@@ -97,11 +106,14 @@ func (n *Network) Open(s Server, client Client) (*Conn, error) {
 		defer release()
 		<-c.ctx.Done()
 		c.end()
+		if s.Authorizer != nil {
+			s.Authorizer.Close()
+		}
 	}()
 	return c, nil
 }
 
-func open(s Server, a *address, client Client, rt http.RoundTripper, log *slog.Logger) *Conn {
+func open(s Server, a address, client Client, rt http.RoundTripper, log *slog.Logger) *Conn {
 	headers := http.Header{}
 	for name, values := range s.Headers {
 		for _, value := range values {
@@ -109,13 +121,16 @@ func open(s Server, a *address, client Client, rt http.RoundTripper, log *slog.L
 		}
 	}
 	s.Headers = headers
-	if a.user != nil && s.Headers.Get("Authorization") == "" {
-		password, _ := a.user.Password()
-		s.Headers.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(a.user.Username()+":"+password)))
+	if a.User != nil && s.Headers.Get("Authorization") == "" {
+		password, _ := a.User.Password()
+		s.Headers.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(a.User.Username()+":"+password)))
 	}
+	sent := make(chan struct{})
+	close(sent) // nothing has to be waited for yet
 	c := &Conn{
 		server: s, address: a, client: client, http: rt, log: log.With("server_id", s.ID),
-		large: make(chan struct{}, maxLarge), open: map[string]*request{}, mirrors: map[string][]mirror{},
+		large: make(chan struct{}, maxLarge), work: make(chan func()), sending: sent,
+		open: map[string]*request{}, mirrors: map[string][]mirror{},
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background()) // lives until the connection is left
 	c.session = c.newSession()
@@ -126,6 +141,14 @@ func (c *Conn) newSession() *session {
 	s := &session{}
 	s.ctx, s.cancel = context.WithCancel(c.ctx)
 	return s
+}
+
+// State reports whether the server has answered a request yet, and why the last one failed, nil if it did
+// not. It may be called concurrently.
+func (c *Conn) State() (answered bool, failure error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.answered, c.failure
 }
 
 // Leave ends the connection: open requests are abandoned, and the server is told that the session has
@@ -152,7 +175,7 @@ func (c *Conn) end() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
-	resp, err := c.do(ctx, http.MethodDelete, c.address.url, c.header(s, ""), nil)
+	resp, err := c.do(ctx, http.MethodDelete, c.address.URL, c.header(s, ""), nil, nil)
 	if err != nil {
 		c.log.Debug("end a session", "err", err)
 		return
@@ -167,46 +190,78 @@ func (c *Conn) start(f func()) bool {
 	if c.left || c.ctx.Err() != nil {
 		return false
 	}
-	c.wait.Go(f)
+	select {
+	case c.work <- f:
+	default:
+		c.wait.Go(func() { c.run(f) })
+	}
 	return true
 }
 
-// Write takes one line of the client without line end, and returns when the line has been sent. A
-// notification or an answer must also have been accepted by then, or at least have had time for that:
-// the next line must not overtake it. An error means that the connection has been left or has failed,
-// or that ctx has ended; what goes wrong with a request is its answer.
+// run runs f, and what start hands over after that, unless another goroutine is idle already. The stack of
+// a goroutine that serves again need not grow again.
+func (c *Conn) run(f func()) {
+	for f != nil {
+		f()
+		f = nil
+		if c.isIdle.Swap(true) {
+			return
+		}
+		select {
+		case f = <-c.work:
+		case <-c.ctx.Done():
+		}
+		c.isIdle.Store(false)
+	}
+}
+
+// Write takes one line of the client without line end. Lines are sent in order: Write waits until the one
+// before, if that is a request, has been sent. A notification or an answer has also been accepted by the
+// server when Write returns, or at least has had time for that. An error means that the connection has been
+// left or has failed, or that ctx has ended; what goes wrong with a request is its answer.
 func (c *Conn) Write(ctx context.Context, line []byte) error {
+	if err := c.inTurn(ctx, c.sending, handshakeTimeout); err != nil {
+		return err
+	}
 	line = bytes.Clone(line)
 	var e wire.Envelope
-	if err := wire.Read(line, wire.FromAgent, &e); err != nil {
-		return fmt.Errorf("write to server %q: %w", c.server.ID, err)
+	if wire.Read(line, wire.FromAgent, &e) != nil {
+		e = wire.Envelope{Kind: wire.Notification} // that the profile forwards what is no message is no reason to fail
 	}
 	s, err := c.current(ctx, e.Kind == wire.Request && e.Method == "initialize")
 	if err != nil {
 		return err
 	}
+	if c.cancels(line, &e) {
+		return nil
+	}
 	sent := make(chan struct{})
-	notifySent := sync.OnceFunc(func() { close(sent) })
-	timeout := handshakeTimeout
-	var send func()
-	switch {
-	case e.Kind == wire.Request:
+	if e.Kind == wire.Request {
 		r := c.newRequest(s, line, &e)
-		r.sent = notifySent
-		send = func() { c.exchange(r) }
-	case c.cancels(line, &e):
+		r.sent = sync.OnceFunc(func() { close(sent) })
+		c.sending = sent
+		if !c.start(func() { c.exchange(r) }) {
+			return context.Cause(c.ctx)
+		}
+		return nil
+	}
+	if !c.start(func() {
+		defer close(sent)
+		if err := c.notify(s.ctx, s, line, &e); err != nil && c.ctx.Err() == nil {
+			c.log.Warn("send a message", "method", e.Method, "err", err)
+		}
+	}) {
+		return context.Cause(c.ctx)
+	}
+	return c.inTurn(ctx, sent, orderTimeout)
+}
+
+// inTurn waits until what must not be overtaken has been sent, or has had time for that.
+func (c *Conn) inTurn(ctx context.Context, sent <-chan struct{}, timeout time.Duration) error {
+	select {
+	case <-sent: // as a rule
 		return nil
 	default:
-		timeout = orderTimeout
-		send = func() {
-			defer notifySent()
-			if err := c.notify(s.ctx, s, line, &e); err != nil && c.ctx.Err() == nil {
-				c.log.Warn("send a message", "method", e.Method, "err", err)
-			}
-		}
-	}
-	if !c.start(send) {
-		return context.Cause(c.ctx)
 	}
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -338,6 +393,9 @@ func (c *Conn) answerError(r *request, err error) {
 	if c.ctx.Err() != nil {
 		return
 	}
+	c.mu.Lock()
+	c.failure = err
+	c.mu.Unlock()
 	c.log.Warn("a request failed", "method", r.e.Method, "err", err)
 	if r.answer == nil {
 		text := "The MCP server did not answer: " + err.Error()
@@ -362,7 +420,7 @@ func (c *Conn) notify(ctx context.Context, s *session, line []byte, e *wire.Enve
 	endpoint := s.endpoint
 	c.mu.Unlock()
 	if endpoint == nil {
-		endpoint = c.address.url
+		endpoint = c.address.URL
 	}
 	resp, err := c.post(ctx, endpoint, header, line, func() {})
 	if err != nil {
@@ -382,16 +440,19 @@ func (c *Conn) notify(ctx context.Context, s *session, line []byte, e *wire.Enve
 		c.mu.Unlock()
 		c.listen(s)
 	} else {
-		c.prove(s)
+		c.mu.Lock()
+		s.isProven = true
+		c.mu.Unlock()
 	}
 	return nil
 }
 
-// prove notes that s has accepted a message beyond its handshake.
-func (c *Conn) prove(s *session) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s.isProven = true
+// prove notes that the server has accepted r, or answered it: on the stream of a session, an answer can
+// overtake the response that accepts the request. The mutex of the connection is held.
+func (r *request) prove() {
+	if r.e.Method != "initialize" {
+		r.session.isProven = true
+	}
 }
 
 // begun notes the answer to an initialize request.
@@ -473,7 +534,8 @@ func (c *Conn) Resume(initialize []byte) <-chan struct{} {
 
 // shakeHands repeats the handshake of the agent for the session s. The server must answer as before.
 func (c *Conn) shakeHands(s *session, initialize []byte) error {
-	ctx, cancel := context.WithTimeoutCause(s.ctx, handshakeTimeout, fmt.Errorf("the handshake takes longer than %s", handshakeTimeout))
+	timeout := handshakeTimeout + c.server.LoginTime
+	ctx, cancel := context.WithTimeoutCause(s.ctx, timeout, fmt.Errorf("the handshake takes longer than %s", timeout))
 	defer cancel()
 	var e wire.Envelope
 	if err := wire.Read(initialize, wire.FromAgent, &e); err != nil || e.Method != "initialize" {

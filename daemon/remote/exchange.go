@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/remote/sse"
@@ -18,6 +19,7 @@ const (
 	maxResumes      = 8 // of a stream that says nothing
 	maxPages        = 32
 	endpointTimeout = 10 * time.Second
+	listenTimeout   = 2 * time.Second // for the stream of a session, before the next message
 )
 
 // try sends r and handles the response. An error is the answer. A request of which nobody knows whether
@@ -36,7 +38,13 @@ func (c *Conn) try(r *request) error {
 }
 
 func (c *Conn) tryOnce(r *request) error {
-	to := c.address.url
+	to := c.address.URL
+	begins := r.e.Method == "initialize"
+	if begins && c.server.Transport == OldSSE && !c.hasOneStream(r.session) {
+		if err := c.openOld(r.session); err != nil {
+			return err
+		}
+	}
 	c.mu.Lock()
 	if r.session.endpoint != nil && !r.e.Modern {
 		to = r.session.endpoint
@@ -53,7 +61,7 @@ func (c *Conn) tryOnce(r *request) error {
 			return err
 		}
 		if resp.StatusCode < 300 {
-			return c.accepted(r, resp, to != c.address.url)
+			return c.accepted(r, resp, to != c.address.URL)
 		}
 		body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
 		c.drain(resp)
@@ -69,7 +77,7 @@ func (c *Conn) tryOnce(r *request) error {
 			continue
 		case line != nil:
 			return c.answer(r, line, e)
-		case r.e.Method == "initialize" && isOld(resp.StatusCode) && to == c.address.url:
+		case begins && isOld(resp.StatusCode) && to == c.address.URL && c.server.Transport != StreamableHTTP:
 			if err := c.openOld(r.session); err != nil {
 				return fmt.Errorf("%w, and %w", c.failed(http.MethodPost, to, statusError(resp)), err)
 			}
@@ -82,22 +90,23 @@ func (c *Conn) tryOnce(r *request) error {
 // accepted handles a response that is no error. isOld says that the answer comes on the stream of the
 // session.
 func (c *Conn) accepted(r *request, resp *http.Response, isOld bool) error {
-	if r.e.Method != "initialize" {
-		c.prove(r.session)
-	} else if id := resp.Header.Get(sessionHeader); isVisible(id, maxSessionBytes) {
-		c.mu.Lock()
-		r.session.id = id
-		c.mu.Unlock()
-	} else if id != "" {
+	id := resp.Header.Get(sessionHeader)
+	if r.e.Method == "initialize" && id != "" && !isVisible(id, maxSessionBytes) {
 		resp.Body.Close()
-		return c.failed(http.MethodPost, c.address.url, errors.New("the session id of the server is too long, or not visible ASCII"))
+		return c.failed(http.MethodPost, c.address.URL, errors.New("the session id of the server is too long, or not visible ASCII"))
 	}
+	c.mu.Lock()
+	if r.e.Method == "initialize" {
+		r.session.id = id
+	}
+	r.prove()
+	c.mu.Unlock()
 	if isOld {
 		c.drain(resp)
 		return nil
 	}
 	if err := c.readAnswer(r, resp); err != nil {
-		return c.failed(http.MethodPost, c.address.url, fmt.Errorf("%w: %w", errUnknownFate, err))
+		return c.failed(http.MethodPost, c.address.URL, fmt.Errorf("%w: %w", errUnknownFate, err))
 	}
 	return nil
 }
@@ -119,9 +128,12 @@ func (c *Conn) follow(r *request, resp *http.Response) error {
 			return err
 		case r.e.Modern || t.id == "":
 			resp.Body.Close()
-			return fmt.Errorf("%w: %w", errTorn, err)
+			return fmt.Errorf("%w: %w", errTorn, ownWords(err))
 		}
 		resp.Body.Close()
+		c.mu.Lock()
+		r.torn = true
+		c.mu.Unlock()
 		if t.n > 0 || t.id != before {
 			failures = 0
 		}
@@ -159,7 +171,7 @@ func (c *Conn) reopen(ctx context.Context, s *session, t *stream) (*http.Respons
 	if t.id != "" {
 		header.Set(eventHeader, t.id)
 	}
-	return c.do(ctx, http.MethodGet, c.address.url, header, nil)
+	return c.do(ctx, http.MethodGet, c.address.URL, header, nil, nil)
 }
 
 // isFinal reports whether a server that answers a GET like this will not offer a stream later.
@@ -173,15 +185,20 @@ func isStream(resp *http.Response) bool {
 }
 
 // listen opens the stream for what the server says by itself, if it offers one. It ends with the
-// session.
+// session. listen returns when the server has answered, or has had time for that: some servers say that
+// there is a stream only with its first event, and what others say before it is open is lost.
 func (c *Conn) listen(s *session) {
 	if c.hasOneStream(s) {
 		return
 	}
-	c.start(func() {
+	answered := make(chan struct{})
+	note := sync.OnceFunc(func() { close(answered) })
+	if c.start(func() {
+		defer note()
 		var t stream
 		for failures := 0; s.ctx.Err() == nil; failures++ {
 			resp, err := c.reopen(s.ctx, s, &t)
+			note()
 			switch {
 			case err != nil:
 			case isStream(resp):
@@ -202,7 +219,12 @@ func (c *Conn) listen(s *session) {
 				return
 			}
 		}
-	})
+	}) {
+		select {
+		case <-answered:
+		case <-time.After(listenTimeout):
+		}
+	}
 }
 
 // isOld reports whether a server of 2024-11-05 may answer a POST with status.
@@ -214,7 +236,7 @@ func isOld(status int) bool {
 func (c *Conn) openOld(s *session) error {
 	ctx, cancel := context.WithCancel(s.ctx)
 	timer := time.AfterFunc(endpointTimeout, cancel)
-	resp, err := c.do(ctx, http.MethodGet, c.address.url, c.header(s, acceptStream), nil)
+	resp, err := c.do(ctx, http.MethodGet, c.address.URL, c.header(s, acceptStream), nil, nil)
 	if err != nil {
 		cancel()
 		return err
@@ -228,12 +250,12 @@ func (c *Conn) openOld(s *session) error {
 	c.begin(ctx, &t, resp)
 	if !isStream(resp) || t.events.Next(&first) != nil || first.Name != "endpoint" || !timer.Stop() {
 		end()
-		return c.failed(http.MethodGet, c.address.url, errors.New("there is no stream that begins with an endpoint"))
+		return c.failed(http.MethodGet, c.address.URL, errors.New("there is no stream that begins with an endpoint"))
 	}
-	endpoint, err := c.address.resolve(c.address.url, string(first.Data))
+	endpoint, err := c.address.resolve(c.address.URL, string(first.Data))
 	if err != nil {
 		end()
-		return c.failed(http.MethodGet, c.address.url, err)
+		return c.failed(http.MethodGet, c.address.URL, err)
 	}
 	c.mu.Lock()
 	s.endpoint = endpoint

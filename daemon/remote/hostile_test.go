@@ -103,7 +103,7 @@ func TestRefusedMessages(t *testing.T) {
 					other = strings.Replace(other, `"id":2`, `"id":"a"`, 1)
 				}
 				a.write(other)
-				<-started
+				next(t, started)
 				a.write(call(1))
 				if test.passed {
 					want := strings.ReplaceAll(test.message, "\n", " ")
@@ -183,7 +183,7 @@ func TestEndless(t *testing.T) {
 					a.shakeHands()
 					a.write(call(1))
 					a.expectError("1")
-					if n := <-written; n >= 1<<30 {
+					if n := next(t, written); n >= 1<<30 {
 						t.Error("all of it was read")
 					}
 					a.write(call(2))
@@ -236,7 +236,7 @@ func TestManyLarge(t *testing.T) {
 	for i := range calls {
 		a.write(call(i + 1))
 	}
-	for until := time.Now().Add(20 * time.Second); len(a.conn.large) < maxLarge; time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(patience); len(a.conn.large) < maxLarge; time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("%d large messages arrive at once", len(a.conn.large))
 		}
@@ -382,7 +382,7 @@ func TestClientIsGone(t *testing.T) {
 	a := connect(t, serve(t, record(streamable(nil)), true))
 	a.conn.client = refusing{}
 	_ = a.conn.Write(t.Context(), []byte(initialize)) // it may have ended by then
-	<-a.conn.ctx.Done()
+	next(t, a.conn.ctx.Done())
 	if err := a.conn.Write(t.Context(), []byte(call(1))); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("a line is accepted that goes nowhere: %v", err)
 	}

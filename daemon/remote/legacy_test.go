@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"context"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -125,6 +126,33 @@ func TestResumeAnswer(t *testing.T) {
 	}
 }
 
+// A server may take the stream for what it says by itself for the one that continues a broken stream.
+func TestResumeElsewhere(t *testing.T) {
+	broken := make(chan struct{})
+	rec := record(streamable(map[string]handlerFunc{
+		`"id":1,`: func(w http.ResponseWriter, _ *http.Request, _ string) {
+			writeStream(w)("id: e1\nretry: 60000\ndata:\n\n")
+			close(broken)
+		},
+		"GET": func(w http.ResponseWriter, r *http.Request, _ string) {
+			send := writeStream(w)
+			<-broken
+			for r.Context().Err() == nil { // until it is known that the stream has ended
+				send(event(answer(1)))
+				time.Sleep(time.Millisecond)
+			}
+		},
+	}))
+	a := connect(t, serve(t, rec, true))
+	a.shakeHands()
+	a.write(call(1))
+	a.expect(answer(1))
+	a.conn.Leave()
+	if n := len(rec.requests("GET")); n != 1 {
+		t.Errorf("there were %d streams, want that of the session", n)
+	}
+}
+
 // Nobody knows what has become of these calls, so they are not sent again.
 func TestNeverTwice(t *testing.T) {
 	ways := map[string]handlerFunc{
@@ -207,7 +235,7 @@ func TestSessionEnds(t *testing.T) {
 	a.write(call(1))
 	a.expect(answer(1))
 	a.write(call(2))
-	<-release
+	next(t, release)
 	a.write(call(3))
 	got := a.expectErrors(2)
 	if !got["2"] || !got["3"] {
@@ -276,7 +304,7 @@ func TestSessionIsNotRenewed(t *testing.T) {
 				if err == nil {
 					t.Error("the server is gone without a reason")
 				}
-			case <-time.After(20 * time.Second):
+			case <-time.After(patience):
 				t.Fatal("the server is not gone")
 			}
 			if err := a.conn.Write(t.Context(), []byte(call(4))); err == nil {
@@ -295,7 +323,7 @@ func TestResume(t *testing.T) {
 	a := connect(t, serve(t, rec, true))
 	made := a.conn.Resume([]byte(initialize))
 	a.write(call(1)) // it waits for that
-	<-made
+	next(t, made)
 	a.expect(answer(1))
 	a.nothing()
 	for i, want := range []string{initialize, initialized, call(1)} {
@@ -316,9 +344,7 @@ func TestOldSSE(t *testing.T) {
 				case r.Method == http.MethodGet:
 					send := writeStream(w)
 					send("event: endpoint\n" + event(strings.Replace(path, "HOST", "http://"+r.Host, 1)))
-					for text := range events {
-						send(text)
-					}
+					sendUntilClosed(r.Context(), send, events)
 				case r.URL.Path == "/messages" && r.URL.Query().Get("session") == "1":
 					w.WriteHeader(http.StatusAccepted)
 					_, _ = io.WriteString(w, "Accepted")
@@ -341,6 +367,66 @@ func TestOldSSE(t *testing.T) {
 	}
 }
 
+// An event with nothing but blanks is none, as a blank line of a server on pipes is.
+func TestBlankEvents(t *testing.T) {
+	rec := record(streamable(map[string]handlerFunc{
+		`"id":1,`: func(w http.ResponseWriter, _ *http.Request, _ string) {
+			writeStream(w)(event("\t") + event("", " ") + event(answer(1)))
+		},
+	}))
+	a := connect(t, serve(t, rec, false))
+	a.shakeHands()
+	a.write(call(1))
+	a.expect(answer(1))
+}
+
+// An agent that tries one transport only has that one tried, and no other.
+func TestTransportIsTheAgents(t *testing.T) {
+	streams := make(chan chan string, 2)
+	rec := oldServer(streams)
+	s := serve(t, rec, false)
+	s.Transport = StreamableHTTP
+	a := connect(t, s)
+	a.write(initialize)
+	a.expectError("0", "404 Not Found")
+	if n := len(rec.requests("GET")); n != 0 {
+		t.Errorf("with Streamable HTTP, %d streams were opened", n)
+	}
+	s.Transport = OldSSE
+	a = connect(t, s)
+	a.write(initialize)
+	stream := <-streams
+	defer close(stream)
+	rec.await(t, 2, initialize)
+	stream <- event(welcome)
+	a.expect(welcome)
+	if posts := rec.requests("POST"); len(posts) != 2 { // that of each agent
+		t.Errorf("there were posted: %v", posts)
+	}
+
+	s = serve(t, record(streamable(nil)), false) // which has Streamable HTTP alone
+	s.Transport = OldSSE
+	a = connect(t, s)
+	a.write(initialize)
+	a.expectError("0", "no stream that begins with an endpoint")
+}
+
+// sendUntilClosed sends texts until the channel is closed or the client has gone: a test that fails leaves
+// its channel open.
+func sendUntilClosed(ctx context.Context, send func(string), texts <-chan string) {
+	for {
+		select {
+		case text, ok := <-texts:
+			if !ok {
+				return
+			}
+			send(text)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // oldServer is a server of 2024-11-05. Each of its streams sends the texts of a channel, until that is
 // closed.
 func oldServer(streams chan<- chan string) *recorder {
@@ -350,9 +436,7 @@ func oldServer(streams chan<- chan string) *recorder {
 			send, texts := writeStream(w), make(chan string, 8)
 			send("event: endpoint\n" + event("/messages"))
 			streams <- texts
-			for text := range texts {
-				send(text)
-			}
+			sendUntilClosed(r.Context(), send, texts)
 		case r.URL.Path == "/messages":
 			w.WriteHeader(http.StatusAccepted)
 		default:
@@ -376,7 +460,7 @@ func TestOldSSEBreaks(t *testing.T) {
 			rec := oldServer(streams)
 			a := connect(t, serve(t, rec, false))
 			a.write(initialize)
-			first := <-streams
+			first := next(t, streams)
 			first <- event(welcome)
 			a.expect(welcome)
 			a.write(initialized, call(1), call(3))
@@ -388,7 +472,7 @@ func TestOldSSEBreaks(t *testing.T) {
 			}
 			end(first)
 			a.expectError("1", "may have been executed")
-			second := <-streams
+			second := next(t, streams)
 			second <- event(welcome)
 			a.write(call(2))
 			rec.await(t, 1, call(2))

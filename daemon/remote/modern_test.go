@@ -193,11 +193,11 @@ func TestModernCancel(t *testing.T) {
 	a.write(modernCall(1), `{"jsonrpc":"2.0","id":5,"method":"subscriptions/listen","params":{`+meta+`,"notifications":{"toolsListChanged":true}}}`)
 	a.expect(note, note)
 	a.write(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
-	if id := <-closed; id != "1" {
+	if id := next(t, closed); id != "1" {
 		t.Errorf("the stream of %s was closed", id)
 	}
 	a.write(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`)
-	if id := <-closed; id != "5" {
+	if id := next(t, closed); id != "5" {
 		t.Errorf("the stream of %s was closed", id)
 	}
 	if n := len(rec.requests("")); n != 2 {

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,8 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http/httpproxy"
+
+	"github.com/thoughtgate/thoughtgated/internal/uri"
 )
 
 // Network opens connections to servers, and owns what they share. Connections to one origin, with the
@@ -45,6 +48,35 @@ type transport struct {
 	conns  map[net.Conn]bool
 	closed bool
 }
+
+// RoundTrip is that of the HTTP client. Its errors repeat nothing that the server has sent: they become
+// texts of ours, for a model too.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.Transport.RoundTrip(req)
+	if err != nil {
+		err = ownWords(err)
+	}
+	return resp, err
+}
+
+// ownWords returns err without what it quotes, as the HTTP client does with what it can't read, and without
+// the names in a certificate.
+func ownWords(err error) error {
+	var other x509.HostnameError
+	if errors.As(err, &other) {
+		return fmt.Errorf("the certificate of the server is not for %s", other.Host)
+	}
+	return &unquotedError{err}
+}
+
+// unquotedError is an error of the HTTP client without what it quotes.
+type unquotedError struct{ err error }
+
+var quotation = regexp.MustCompile(`"(?:[^"\\]|\\.)*"?`)
+
+func (e *unquotedError) Error() string { return quotation.ReplaceAllString(e.err.Error(), "…") }
+
+func (e *unquotedError) Unwrap() error { return e.err }
 
 // keep returns dial with its connections kept for closeAll.
 func (t *transport) keep(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
@@ -135,7 +167,7 @@ func checkHeaders(headers http.Header) error {
 }
 
 // acquire returns the transport for a server. It must be released.
-func (n *Network) acquire(s *Server, to *address) (t *transport, release func(), err error) {
+func (n *Network) acquire(s *Server, to address) (t *transport, release func(), err error) {
 	proxy, err := proxyOf(s, to)
 	if err != nil {
 		return nil, nil, err
@@ -144,7 +176,7 @@ func (n *Network) acquire(s *Server, to *address) (t *transport, release func(),
 	if err != nil {
 		return nil, nil, err
 	}
-	key := fmt.Sprintf("%q %q %x %d %q", origin(to.url), to.socket, files, s.Policy, proxy)
+	key := fmt.Sprintf("%q %q %x %d %q", origin(to.URL), to.Socket, files, s.Policy, proxy)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
@@ -168,7 +200,7 @@ func (n *Network) acquire(s *Server, to *address) (t *transport, release func(),
 	}, nil
 }
 
-func (n *Network) transport(s *Server, to *address, config *tls.Config, proxy *url.URL) *transport {
+func (n *Network) transport(s *Server, to address, config *tls.Config, proxy *url.URL) *transport {
 	var system net.Dialer
 	t := &transport{conns: map[net.Conn]bool{}, Transport: &http.Transport{
 		TLSClientConfig: config, TLSHandshakeTimeout: connectTimeout, ForceAttemptHTTP2: true,
@@ -176,15 +208,15 @@ func (n *Network) transport(s *Server, to *address, config *tls.Config, proxy *u
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingInterval, PingTimeout: pingTimeout},
 	}}
 	switch {
-	case to.socket != "":
+	case to.Socket != "":
 		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return system.DialContext(ctx, "unix", to.socket)
+			return system.DialContext(ctx, "unix", to.Socket)
 		}
 	case proxy != nil:
 		system.Timeout = connectTimeout
 		t.Proxy, t.DialContext = http.ProxyURL(proxy), system.DialContext
 	default:
-		d := &dialer{hostPort: hostPort(to.url), policy: s.Policy, resolver: n.resolver, dial: system.DialContext}
+		d := &dialer{hostPort: uri.HostPort(to.URL), policy: s.Policy, resolver: n.resolver, dial: system.DialContext}
 		t.DialContext = d.DialContext
 	}
 	t.DialContext = t.keep(t.DialContext)
@@ -195,8 +227,8 @@ func (n *Network) transport(s *Server, to *address, config *tls.Config, proxy *u
 // that no policy can hold for what it connects to: an address that must be public needs a direct
 // connection. To resolve the name here, and to send the proxy an address instead, would not help where
 // it matters: networks with a proxy often resolve no public names, and their proxies admit names.
-func proxyOf(s *Server, to *address) (*url.URL, error) {
-	if to.socket != "" {
+func proxyOf(s *Server, to address) (*url.URL, error) {
+	if to.Socket != "" {
 		return nil, nil
 	}
 	get := func(name string) (value string) {
@@ -214,7 +246,7 @@ func proxyOf(s *Server, to *address) (*url.URL, error) {
 		return get(name)
 	}
 	config := httpproxy.Config{HTTPProxy: first("HTTP_PROXY"), HTTPSProxy: first("HTTPS_PROXY"), NoProxy: first("NO_PROXY")}
-	proxy, err := config.ProxyFunc()(to.url)
+	proxy, err := config.ProxyFunc()(to.URL)
 	switch {
 	case err != nil:
 		return nil, errors.New("the proxy in the environment is not a URL") // err may repeat its password

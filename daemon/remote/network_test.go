@@ -18,10 +18,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/uri"
 )
 
 func TestAddress(t *testing.T) {
@@ -36,10 +37,10 @@ func TestAddress(t *testing.T) {
 		"ftp://h/":                      "", "h/mcp": "", "https:///x": "", "http:h": "", "unix://host/s": "", "unix:s": "", "unix:///s?x": "", "http://a b/": "", "https://h:x/": "", "": "", "http://:80/": "",
 		"https://h/" + strings.Repeat("x", maxAddressBytes): "",
 	} {
-		a, err := parseAddress(text)
+		s, err := uri.ParseServer(text)
 		got := ""
-		if err == nil {
-			got = origin(a.url) + " " + a.shown(a.url)
+		if a := (address{s}); err == nil {
+			got = origin(a.URL) + " " + a.shown(a.URL)
 		}
 		if got != want {
 			t.Errorf("%.100s: got %q, %v, want %q", text, got, err, want)
@@ -56,7 +57,7 @@ func TestOpenRefuses(t *testing.T) {
 		server Server
 		want   string
 	}{
-		"no URL":               {Server{Address: "secret"}, "begins neither"},
+		"no URL":               {Server{Address: "secret"}, "is neither http"},
 		"no valid URL":         {Server{Address: "http://secret\x7f/"}, "not a URL"},
 		"a header of ours":     {Server{Address: "http://h/", Headers: http.Header{"mcp-session-id": {"secret"}}}, "Mcp-Session-Id can't be set"},
 		"a header of a tool":   {Server{Address: "http://h/", Headers: http.Header{"Mcp-Param-X": {"secret"}}}, "can't be set"},
@@ -103,16 +104,15 @@ func counted(s *httptest.Server) *atomic.Int32 {
 // Those with other certificates or another policy have their own.
 func TestSharedConnections(t *testing.T) {
 	const sessions = 200
-	var calls sync.WaitGroup
-	calls.Add(sessions)
+	arrived, all := make(chan bool, sessions), make(chan struct{})
 	rec := record(streamable(map[string]handlerFunc{
 		"GET": func(w http.ResponseWriter, r *http.Request, _ string) {
 			writeStream(w)("")
 			<-r.Context().Done()
 		},
 		`"id":1,`: func(w http.ResponseWriter, _ *http.Request, _ string) {
-			calls.Done()
-			calls.Wait()
+			arrived <- true
+			<-all
 			writeJSON(w, answer(1))
 		},
 	}))
@@ -121,8 +121,7 @@ func TestSharedConnections(t *testing.T) {
 	s.EnableHTTP2 = true
 	s.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 250}
 	s.StartTLS()
-	defer s.Close()
-	defer s.CloseClientConnections()
+	defer stop(t, s)
 	n := NewNetwork(net.DefaultResolver, slog.New(slog.DiscardHandler))
 	defer n.Close()
 	server := Server{Address: s.URL, Policy: Named, CAFile: writePEM(t, s.Certificate().Raw)}
@@ -134,7 +133,9 @@ func TestSharedConnections(t *testing.T) {
 	}
 	for _, a := range agents {
 		a.write(call(1))
+		<-arrived // all at once would each begin a connection, since the first has no room for them
 	}
+	close(all)
 	for _, a := range agents {
 		a.expect(answer(1))
 	}
@@ -200,7 +201,7 @@ func TestNothingIsLeft(t *testing.T) {
 				a.conn.Leave()
 			}
 			n.Close()
-			for until := time.Now().Add(20 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) { // the server's end too
+			for until := time.Now().Add(patience); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) { // the server's end too
 				if time.Now().After(until) {
 					buf := make([]byte, 1<<20)
 					t.Fatalf("%d goroutines, and %d before\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
@@ -218,7 +219,7 @@ func TestConnectionIsReused(t *testing.T) {
 	s := httptest.NewUnstartedServer(rec)
 	connections := counted(s)
 	s.Start()
-	defer s.Close()
+	defer stop(t, s)
 	a := connect(t, Server{Address: s.URL, Policy: Named})
 	a.shakeHands()
 	rec.await(t, 1, "GET")
@@ -250,12 +251,12 @@ func TestSocket(t *testing.T) {
 		rec.ServeHTTP(w, r)
 	})}}
 	s.Start()
-	defer s.Close()
+	defer stop(t, s)
 	a := connect(t, Server{Address: "unix://" + l.Addr().String() + "#/mcp", Policy: Named})
 	a.shakeHands()
 	a.write(call(1))
 	a.expect(answer(1))
-	if path := <-paths; path != "/mcp" {
+	if path := next(t, paths); path != "/mcp" {
 		t.Errorf("the path is %q", path)
 	}
 }
@@ -285,7 +286,7 @@ func TestProxy(t *testing.T) {
 	defer proxy.Close()
 	a := connect(t, Server{Address: "http://mcp.invalid/mcp", Policy: Named, Environ: []string{"http_proxy=" + proxy.URL, "HTTP_PROXY=http://127.0.0.1:1"}})
 	a.shakeHands()
-	if host := <-hosts; host != "mcp.invalid" {
+	if host := next(t, hosts); host != "mcp.invalid" {
 		t.Errorf("the proxy is asked for %q", host)
 	}
 }
@@ -323,7 +324,7 @@ func TestCertificates(t *testing.T) {
 	s.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients}
 	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	s.StartTLS()
-	defer s.Close()
+	defer stop(t, s)
 	ca := writePEM(t, s.Certificate().Raw)
 	for name, test := range map[string]struct {
 		server Server

@@ -21,6 +21,7 @@ const (
 	maxLarge      = 4                            // messages that are received at once
 	maxQuietBytes = wire.MaxMessage + largeBytes // that are read for one message, with all that surrounds it
 	maxErrorBytes = 64 << 10                     // of the body of an HTTP error
+	maxBreaks     = 2                            // characters that end a message of the greatest length
 )
 
 var (
@@ -121,15 +122,21 @@ func (c *Conn) receive(s *session, r *request, data []byte) error {
 	}
 	c.mu.Lock()
 	of := c.open[e.Key(line)]
+	isTorn := of != nil && of.session == s && of.torn
 	c.mu.Unlock()
 	switch {
+	case r == nil && isTorn: // servers take this stream for the one that continues it
+		defer of.cancel(errAnswered)
+		return c.answer(of, line, &e)
+	case r == nil && !c.hasOneStream(s): // also if nobody asks yet: who reads the lines may know of a request that is not sent
+		return c.drop(nil, "an answer on the stream for other messages")
 	case of == nil: // whoever reads the lines refuses and records it
 		c.deliver(line)
 		return nil
-	case of == r, r == nil && of.session == s && c.hasOneStream(s):
+	case of == r, r == nil && of.session == s:
 		return c.answer(of, line, &e)
 	case r == nil:
-		return c.drop(nil, "an answer on the stream for other messages")
+		return c.drop(nil, "an answer to a request of an earlier session")
 	}
 	return c.dropLine(r, errForeign)
 }
@@ -139,6 +146,10 @@ func (c *Conn) answer(r *request, line []byte, e *wire.Envelope) error {
 	if !c.take(r) {
 		return nil // it was cancelled
 	}
+	c.mu.Lock()
+	c.answered, c.failure = true, nil
+	r.prove()
+	c.mu.Unlock()
 	switch {
 	case r.answer != nil:
 		r.answer(line)
@@ -183,7 +194,9 @@ func (c *Conn) refused(s *session, r *request, line []byte, err error) error {
 	isAbout, hasOne := refusal.ID.Present(), r == nil && c.hasOneStream(s)
 	c.mu.Lock()
 	if key, err := wire.Key(refusal.ID.Of(line)); err == nil && isAbout {
-		of = c.open[key]
+		if of = c.open[key]; of != nil {
+			of.prove()
+		}
 	}
 	c.mu.Unlock()
 	switch isBatch := wire.KindOf(refusal.Reason) == wire.KindBatch; {
@@ -226,11 +239,11 @@ func (c *Conn) readAnswer(r *request, resp *http.Response) error {
 func (c *Conn) readBody(r *request, resp *http.Response) error {
 	m := &meter{body: resp.Body, ctx: r.ctx, large: c.large}
 	defer m.reset()
-	data, err := io.ReadAll(io.LimitReader(m, wire.MaxMessage+1))
-	switch {
-	case err != nil:
-		return fmt.Errorf("%w: %w", errTorn, err)
-	case len(data) > wire.MaxMessage:
+	data, err := io.ReadAll(io.LimitReader(m, wire.MaxMessage+maxBreaks+1))
+	if err != nil {
+		return fmt.Errorf("%w: %w", errTorn, ownWords(err))
+	}
+	if data = bytes.Trim(data, "\r\n"); len(data) > wire.MaxMessage { // many servers end it like a line
 		return errTooLong
 	}
 	if err := c.receive(r.session, r, data); err != nil {
@@ -278,7 +291,7 @@ func (c *Conn) read(s *session, r *request, t *stream) error {
 			if err := c.dropLine(r, errTooLong); err != nil || c.hasOneStream(s) {
 				return errTooLong // nobody knows which request it answers, so all get an error
 			}
-		case len(e.Data) > 0 && (e.Name == "" || e.Name == "message"):
+		case len(bytes.TrimSpace(e.Data)) > 0 && (e.Name == "" || e.Name == "message"):
 			if err := c.receive(s, r, e.Data); err != nil {
 				return err
 			}

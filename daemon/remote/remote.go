@@ -14,7 +14,7 @@
 //   - initialize begins a session of Streamable HTTP (2025-03-26 to 2025-11-25), with a stream for what
 //     the server says by itself. Streams that break are resumed if the server numbers its events.
 //   - If the server does not accept initialize, but has a stream that begins with an endpoint, it is
-//     spoken to as in 2024-11-05: that stream has all answers.
+//     spoken to as in 2024-11-05: that stream has all answers. A [Transport] is tried alone.
 //
 // If the server no longer knows its session, the Conn repeats the agent's handshake once and answers
 // the requests of the old session with an error.
@@ -38,6 +38,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
@@ -45,17 +46,49 @@ import (
 // Server says how a server is reached.
 type Server struct {
 	ID      string // for errors
-	Address string // http, https, or unix for a socket; see parseAddress
+	Address string // http, https, or unix for a socket; see uri.ParseServer
 	Headers http.Header
 	Policy  Policy
 	Environ []string // of the agent; it names proxies
 
+	Transport Transport
+
 	CAFile            string // accepted besides the system's certificates; empty for none
 	CertFile, KeyFile string // of a client certificate; empty for none, or if the key is in CertFile
+
+	Authorizer Authorizer // may be nil
+	// LoginTime is how long Authorizer may wait for a person, by which a repeated handshake may take longer.
+	LoginTime time.Duration
 
 	// Idempotent reports whether a request may be sent again if nobody knows what has become of it. If
 	// it is nil, none may.
 	Idempotent func(line []byte, e *wire.Envelope) bool
+}
+
+// Transport says how messages of a session are carried.
+type Transport uint8
+
+const (
+	// AnyTransport is Streamable HTTP, or OldSSE if the server does not accept it.
+	AnyTransport Transport = iota
+	// StreamableHTTP is that of 2025-03-26 and later.
+	StreamableHTTP
+	// OldSSE is HTTP+SSE, that of 2024-11-05.
+	OldSSE
+)
+
+// Authorizer authorizes requests to a server, where the headers of its configuration don't. Its methods are
+// safe for concurrent use. Authorize and challenged may wait for a person until the context of the request ends.
+type Authorizer interface {
+	// Authorize adds to a request what authorizes it, if there is anything. The request is not sent if it
+	// returns an error.
+	//
+	// challenged handles an answer with status 401 or 403 to that request. again says that the request may
+	// be sent once more, after another call of Authorize. An error is the answer to the agent. Neither
+	// means that the answer of the server is.
+	Authorize(r *http.Request) (challenged func(status int, h http.Header) (again bool, err error), err error)
+	// Close is called when the connection has ended.
+	Close()
 }
 
 // Client receives the lines of a server.

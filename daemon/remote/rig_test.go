@@ -108,7 +108,7 @@ func (a *agent) await() string {
 		return line
 	case err := <-a.gone:
 		a.t.Fatalf("the server is gone: %v", err)
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		a.t.Fatal("the agent gets nothing")
 	}
 	return ""
@@ -220,7 +220,7 @@ func (rec *recorder) requests(part string) []seen {
 // awaitRequest waits for n requests that have a part.
 func (rec *recorder) await(t *testing.T, n int, part string) []seen {
 	t.Helper()
-	for until := time.Now().Add(20 * time.Second); time.Now().Before(until); time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(time.Millisecond) {
 		if all := rec.requests(part); len(all) >= n {
 			return all
 		}
@@ -294,15 +294,43 @@ func serve(t *testing.T, h http.Handler, secure bool) Server {
 	} else {
 		s.Start()
 	}
-	t.Cleanup(func() {
-		s.CloseClientConnections()
-		s.Close()
-	})
+	t.Cleanup(func() { stop(t, s) })
 	server := Server{Address: s.URL + "/mcp?key=secret", Policy: Named}
 	if secure {
 		server.CAFile = writePEM(t, s.Certificate().Raw)
 	}
 	return server
+}
+
+// patience is how long a test waits for what is about to happen: only a test that fails waits that
+// long, also on a busy machine.
+const patience = time.Minute
+
+// stop closes a server, and does not wait forever for a handler that waits for a test that has failed.
+func stop(t *testing.T, s *httptest.Server) {
+	t.Helper()
+	closed := make(chan struct{})
+	go func() { // ends when the last handler has returned
+		defer close(closed)
+		s.CloseClientConnections()
+		s.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(patience):
+		t.Error("a handler of the server does not return")
+	}
+}
+
+// next returns what comes next from a channel, and ends the test if nothing does.
+func next[T any](t *testing.T, from <-chan T) (value T) {
+	t.Helper()
+	select {
+	case value = <-from:
+	case <-time.After(patience):
+		t.Fatal("what the test waits for does not come")
+	}
+	return value
 }
 
 // shakeHands makes the agent's handshake.

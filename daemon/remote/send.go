@@ -60,10 +60,10 @@ var (
 )
 
 // do sends an HTTP request and follows redirects within the origin. They keep the method: a message
-// that becomes a GET is lost.
-func (c *Conn) do(ctx context.Context, method string, to *url.URL, header http.Header, body []byte) (*http.Response, error) {
+// that becomes a GET is lost. sent is called when a request has been written; it may be nil.
+func (c *Conn) do(ctx context.Context, method string, to *url.URL, header http.Header, body []byte, sent func()) (*http.Response, error) {
 	for range maxRedirects + 1 {
-		resp, err := c.roundTrip(ctx, method, to, header, body)
+		resp, err := c.roundTrip(ctx, method, to, header, body, sent)
 		if err != nil {
 			return nil, c.failed(method, to, err)
 		}
@@ -87,20 +87,27 @@ func (c *Conn) do(ctx context.Context, method string, to *url.URL, header http.H
 	return nil, c.failed(method, to, fmt.Errorf("%w: more than %d redirects in a row", errNotExecuted, maxRedirects))
 }
 
-func (c *Conn) roundTrip(ctx context.Context, method string, to *url.URL, header http.Header, body []byte) (*http.Response, error) {
-	var isSent atomic.Bool // some of it
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaderField: func(string, []string) { isSent.Store(true) }})
-	var content io.Reader
-	if body != nil {
-		content = bytes.NewReader(body) // so that what was certainly not sent can be sent on another connection
+// maxClosed is how often a request is sent again since the server had closed the connection.
+const maxClosed = 3
+
+func (c *Conn) roundTrip(ctx context.Context, method string, to *url.URL, header http.Header, body []byte, sent func()) (*http.Response, error) {
+	var isSent, isReused atomic.Bool // some of the request; the connection
+	trace := &httptrace.ClientTrace{
+		GotConn:          func(got httptrace.GotConnInfo) { isReused.Store(got.Reused) },
+		WroteHeaderField: func(string, []string) { isSent.Store(true) },
 	}
-	req, err := http.NewRequestWithContext(ctx, method, to.String(), content)
-	if err != nil {
-		return nil, err
+	if sent != nil {
+		trace.WroteRequest = func(httptrace.WroteRequestInfo) { sent() }
 	}
-	req.Header = header
-	// Not http.Client: it follows redirects to other origins, and its errors repeat the query.
-	resp, err := c.http.RoundTrip(req)
+	ctx = httptrace.WithClientTrace(ctx, trace)
+	resp, err := c.authorized(ctx, method, to, header, body)
+	// A server may close a connection while the next request takes it. Nothing of the request was written then.
+	for tries := 0; err != nil && isReused.Load() && !isSent.Load() && ctx.Err() == nil && !errors.Is(err, errUnauthorized) && tries < maxClosed; tries++ {
+		resp, err = c.authorized(ctx, method, to, header, body)
+	}
+	if errors.Is(err, errUnauthorized) {
+		return nil, fmt.Errorf("%w: %w", errNotExecuted, err)
+	}
 	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -117,6 +124,52 @@ func (c *Conn) roundTrip(ctx context.Context, method string, to *url.URL, header
 	return resp, nil
 }
 
+var errUnauthorized = errors.New("it could not be authorized")
+
+// maxAuthorizations is how often a request is sent until what authorizes it is enough: with a token, with a
+// renewed one, with that of a login, and with that of a login for more scopes.
+const maxAuthorizations = 4
+
+// authorized sends a request with what authorizes it, and again if the server wants something else.
+func (c *Conn) authorized(ctx context.Context, method string, to *url.URL, header http.Header, body []byte) (*http.Response, error) {
+	for tries := 1; ; tries++ {
+		// Not http.Client: it follows redirects to other origins, and its errors repeat the query.
+		req := newHTTP(ctx, method, to, header, body)
+		if c.server.Authorizer == nil {
+			return c.http.RoundTrip(req)
+		}
+		challenged, err := c.server.Authorizer.Authorize(req)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errUnauthorized, err)
+		}
+		resp, err := c.http.RoundTrip(req)
+		if err != nil || tries == maxAuthorizations || resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
+			return resp, err
+		}
+		again, err := challenged(resp.StatusCode, resp.Header)
+		if err == nil && !again {
+			return resp, nil
+		}
+		c.drain(resp)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errUnauthorized, err)
+		}
+	}
+}
+
+// newHTTP returns an HTTP request for one attempt: what authorizes it is added to its headers, and its body is
+// read.
+func newHTTP(ctx context.Context, method string, to *url.URL, header http.Header, body []byte) *http.Request {
+	req := &http.Request{Method: method, URL: to, Header: header.Clone()}
+	if len(body) > 0 {
+		req.ContentLength = int64(len(body))
+		// The HTTP client itself may send it on another connection if nothing was written.
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		req.Body, _ = req.GetBody() // which does not fail
+	}
+	return req.WithContext(ctx)
+}
+
 // drain reads the rest of a response, if that is short and comes soon, so that the connection can be
 // used again, and closes it.
 func (c *Conn) drain(resp *http.Response) {
@@ -129,9 +182,8 @@ func (c *Conn) drain(resp *http.Response) {
 // post sends a message, and sends it again if the server refuses to execute it for now and says when to
 // come back. sent is called when the message has been written for the first time.
 func (c *Conn) post(ctx context.Context, to *url.URL, header http.Header, line []byte, sent func()) (*http.Response, error) {
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { sent() }})
 	for pauses := 0; ; pauses++ {
-		resp, err := c.do(ctx, http.MethodPost, to, header, line)
+		resp, err := c.do(ctx, http.MethodPost, to, header, line, sent)
 		if err != nil {
 			return nil, err
 		}

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/internal/uri"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -43,11 +46,14 @@ func hanging(r *http.Request) (*http.Response, error) {
 
 // atTime is when something happened, since it did for the first time.
 type atTime struct {
+	mu    sync.Mutex
 	start time.Time
 	all   []time.Duration
 }
 
 func (at *atTime) note() {
+	at.mu.Lock()
+	defer at.mu.Unlock()
 	if at.start.IsZero() {
 		at.start = time.Now()
 	}
@@ -56,9 +62,14 @@ func (at *atTime) note() {
 
 // inTime runs f with a connection whose server is rt, and the handshake made.
 func inTime(t *testing.T, rt roundTripper, f func(a *agent)) {
+	inTimeWith(t, Server{ID: "github"}, rt, f)
+}
+
+// inTimeWith is inTime for a server that is more than a name.
+func inTimeWith(t *testing.T, s Server, rt roundTripper, f func(a *agent)) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAgent(t)
-		address, err := parseAddress("https://host/mcp?key=secret")
+		parsed, err := uri.ParseServer("https://host/mcp?key=secret")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +85,7 @@ func inTime(t *testing.T, rt roundTripper, f func(a *agent)) {
 				return response(200, "application/json", strings.Replace(answer(0), ":0", ":"+idOf(message), 1)), nil
 			}
 		}
-		a.conn = open(Server{ID: "github"}, address, a, roundTripper(plain), a.logger())
+		a.conn = open(s, address{parsed}, a, roundTripper(plain), a.logger())
 		a.shakeHands()
 		f(a)
 		a.conn.Leave()
@@ -154,6 +165,29 @@ func TestBackoff(t *testing.T) {
 	}
 	if got := backoff(0, 1000*time.Hour); got != maxRetry {
 		t.Errorf("the server asks for 1000h, and the delay is %v", got)
+	}
+}
+
+// The next message waits for the stream of the session, and not for long.
+func TestListenFirst(t *testing.T) {
+	for _, takes := range []time.Duration{listenTimeout / 2, 2 * listenTimeout} {
+		var at atTime
+		inTime(t, func(r *http.Request, message string) (*http.Response, error) {
+			if r.Method == http.MethodGet {
+				at.note()
+				return response(405, "", ""), sleep(r.Context(), takes)
+			}
+			if strings.Contains(message, "tools/call") {
+				at.note()
+			}
+			return nil, nil
+		}, func(a *agent) {
+			a.write(call(1))
+			a.expect(answer(1))
+			if want := []time.Duration{0, min(takes, listenTimeout)}; fmt.Sprint(at.all) != fmt.Sprint(want) {
+				t.Errorf("the stream and the call were requested at %v, want %v", at.all, want)
+			}
+		})
 	}
 }
 
@@ -299,7 +333,7 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// Write ends with its context.
+// Write, which waits for the line before, ends with its context.
 func TestWriteIsInterrupted(t *testing.T) {
 	inTime(t, func(r *http.Request, message string) (*http.Response, error) {
 		if strings.Contains(message, `"id":1,`) {
@@ -307,13 +341,14 @@ func TestWriteIsInterrupted(t *testing.T) {
 		}
 		return nil, nil
 	}, func(a *agent) {
+		a.write(call(1))
 		ctx, cancel := context.WithCancelCause(a.t.Context())
 		stop := errors.New("stop")
 		go func() {
 			time.Sleep(time.Second)
 			cancel(stop)
 		}()
-		if err := a.conn.Write(ctx, []byte(call(1))); !errors.Is(err, stop) {
+		if err := a.conn.Write(ctx, []byte(call(2))); !errors.Is(err, stop) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -399,6 +434,53 @@ func TestHandshakeTimeout(t *testing.T) {
 	}
 }
 
+// patient waits for a person before the first message after renewed is set, and clears it.
+type patient struct{ renewed *atomic.Bool }
+
+func (p patient) Authorize(r *http.Request) (func(int, http.Header) (bool, error), error) {
+	if r.Method == http.MethodPost && p.renewed.CompareAndSwap(true, false) {
+		select {
+		case <-time.After(5 * time.Minute):
+		case <-r.Context().Done():
+			return nil, context.Cause(r.Context())
+		}
+	}
+	return func(int, http.Header) (bool, error) { return false, nil }, nil
+}
+
+func (patient) Close() {}
+
+// A repeated handshake waits for a person as the first one does.
+func TestHandshakeWaitsForLogin(t *testing.T) {
+	for limit, isGone := range map[time.Duration]bool{10 * time.Minute: false, time.Minute: true} {
+		var renewed atomic.Bool
+		inTimeWith(t, Server{ID: "github", Authorizer: patient{&renewed}, LoginTime: limit}, func(r *http.Request, message string) (*http.Response, error) {
+			if strings.Contains(message, `"id":2,`) {
+				renewed.Store(true)
+				return response(404, "", ""), nil
+			}
+			return nil, nil
+		}, func(a *agent) {
+			a.write(call(1))
+			a.expect(answer(1))
+			start := time.Now()
+			a.writeAside(call(2))
+			a.expectError("2")
+			if isGone {
+				if err := <-a.gone; !strings.Contains(err.Error(), "longer than 2m") {
+					t.Errorf("gone: %v", err)
+				}
+				return
+			}
+			a.write(call(3))
+			a.expect(answer(3))
+			if waited := time.Since(start); waited < 5*time.Minute || waited > 6*time.Minute {
+				t.Errorf("it waits %v for the login", waited)
+			}
+		})
+	}
+}
+
 // Headers are sent once, however they are written.
 func TestConfiguredHeaders(t *testing.T) {
 	rec := record(streamable(nil))
@@ -417,5 +499,39 @@ func TestConfiguredHeaders(t *testing.T) {
 		if len(got["Authorization"]) != 1 || got.Get("Authorization") != want || len(got["X-A"]) != others {
 			t.Errorf("the headers are %v", got)
 		}
+	}
+}
+
+// A request of which nothing was written, since the server had closed the connection meanwhile, is sent on
+// another one, and one of which something was written is not.
+func TestConnectionThatTheServerClosed(t *testing.T) {
+	for name, test := range map[string]struct {
+		reused, wrote bool
+		want          string
+		sent          int
+	}{
+		"closed while idle":  {true, false, answer(1), 2},
+		"closed when in use": {true, true, "may have been executed", 1},
+		"a new connection":   {false, false, "was not executed", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var sent atomic.Int32
+			inTime(t, func(r *http.Request, message string) (*http.Response, error) {
+				if !strings.Contains(message, "tools/call") || sent.Add(1) > 1 {
+					return nil, nil
+				}
+				trace := httptrace.ContextClientTrace(r.Context())
+				trace.GotConn(httptrace.GotConnInfo{Reused: test.reused})
+				if test.wrote {
+					trace.WroteHeaderField("Host", nil)
+				}
+				return nil, errors.New("http: server closed idle connection")
+			}, func(a *agent) {
+				a.write(call(1))
+				if got := a.await(); !strings.Contains(got, test.want) || int(sent.Load()) != test.sent {
+					t.Errorf("got %s after %d requests, want %s after %d", got, sent.Load(), test.want, test.sent)
+				}
+			})
+		})
 	}
 }

@@ -7,6 +7,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -187,6 +188,32 @@ func (r *Registry) Remote(session, server string) (agentconf.Remote, bool) {
 		return r.remotes(session, server)
 	}
 	return agentconf.RemoteOf(all, server)
+}
+
+// Remotes returns the servers behind an address of all sessions.
+func (r *Registry) Remotes() []agentconf.Remote {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []agentconf.Remote
+	for _, s := range r.sessions {
+		all = append(all, s.remotes...)
+	}
+	return all
+}
+
+// RemoteOf returns the description of the server behind an address for which a new shim stands. A shim of
+// a wrap gets no server of another session, whatever it names; see member.
+func (r *Registry) RemoteOf(h *Hello) (agentconf.Remote, bool) {
+	r.mu.Lock()
+	s := Saved{}
+	s.Shim, s.Lasts, s.Claims = r.member(*h)
+	r.mu.Unlock()
+	return r.RemoteOfSaved(&s)
+}
+
+// RemoteOfSaved is RemoteOf for a shim that has attached.
+func (r *Registry) RemoteOfSaved(s *Saved) (agentconf.Remote, bool) {
+	return r.Remote(cmp.Or(s.Lasts, s.Claims, s.Shim.Session), s.Shim.Server)
 }
 
 // save stores what the next daemon needs of s. r.mu must be held.

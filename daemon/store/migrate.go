@@ -231,6 +231,10 @@ var migrations = []string{
 	`ALTER TABLE questions ADD COLUMN extent TEXT NOT NULL DEFAULT ''; -- JSON: how much it destroys`,
 	`ALTER TABLE questions ADD COLUMN grain TEXT NOT NULL DEFAULT ''; -- JSON: what a grant may cover`,
 	`ALTER TABLE sessions ADD COLUMN remotes TEXT NOT NULL DEFAULT ''; -- JSON, with secrets`,
+	`ALTER TABLE questions ADD COLUMN statement BLOB;                 -- JSON: what a colleague signs; NULL where none may answer
+	ALTER TABLE questions ADD COLUMN shown BLOB;                      -- JSON: what a colleague is shown; NULL when it has ended
+	ALTER TABLE questions ADD COLUMN proved TEXT NOT NULL DEFAULT ''; -- by the colleague's key: account or touch
+	ALTER TABLE questions ADD COLUMN device TEXT NOT NULL DEFAULT ''; -- of the fleet, that asks; empty: this one`,
 }
 
 // migrate brings the file to the version after the last step, or does not change it. Step

@@ -75,6 +75,12 @@ type Question struct {
 	Surface  string
 	Note     string
 	Approver string // who answered, as the surface reported it
+
+	// Of a question that colleagues may answer: what they sign, but for their verdict, and what
+	// they are shown; the latter is nil after the question has ended.
+	Statement, Shown []byte
+	Proved           string // what the key of a colleague who answered proves: account or touch
+	Device           string // the machine of the fleet that asks; empty: this one
 }
 
 const questionPrefix = "A-"
@@ -95,6 +101,7 @@ var questions = newTable("questions", func(q *Question) []column {
 		{"definition", optionalDigests(&q.Definition)}, {"members", jsonText(&q.Members)}, {"edited", &q.Edited},
 		{"edit", &q.Edit}, {"basis", optionalDigests(&q.Basis.Rule, &q.Basis.Workflow)}, {"approver", &q.Approver},
 		{"level", &q.Level}, {"extent", jsonText(&q.Extent)}, {"grain", jsonText(&q.Grain)},
+		{"statement", &q.Statement}, {"shown", &q.Shown}, {"proved", &q.Proved}, {"device", &q.Device},
 	}
 })
 
@@ -110,6 +117,12 @@ func (db *DB) AddQuestion(ctx context.Context, q *Question) error {
 	}
 	q.ID = formatID(questionPrefix, n)
 	return nil
+}
+
+// PutStatement stores Statement and Shown of a waiting question.
+func (db *DB) PutStatement(ctx context.Context, q *Question) error {
+	return db.exec(ctx, "save what colleagues sign", write(`UPDATE questions SET statement = ?, shown = ? WHERE n = ? AND state = ?`,
+		q.Statement, q.Shown, id{questionPrefix, &q.ID}, StateOpen))
 }
 
 const readingQuestions = "read questions"

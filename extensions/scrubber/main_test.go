@@ -99,6 +99,8 @@ func after(result string) string {
 }
 
 // TestProgram runs the program as the gate does.
+//
+//gotest:race it asks at the same time
 func TestProgram(t *testing.T) {
 	g := start(t, `{"limit":"2000"}`)
 	g.ask(t, "hook.after", after(`{"content":[ ]}`), `{"action":"continue"}`)
@@ -137,6 +139,8 @@ func TestProgram(t *testing.T) {
 
 // An invalid configuration prevents the start of the extension, and a later invalid change is
 // ignored.
+//
+//gotest:race changes and requests come at the same time
 func TestProgramConfiguration(t *testing.T) {
 	g := start(t, "")
 	g.ask(t, "hook.after", after(`1`), "!asked before the handshake")

@@ -1,3 +1,4 @@
+//gotest:plain the library takes long under the race detector, and all but a few run one after the other
 package main
 
 import (
@@ -215,6 +216,18 @@ func TestLong(t *testing.T) {
 	t.Logf("%d bytes in %v, %v", len(result), time.Since(began), counts)
 	if err != nil || string(got) != `{"content":[{"type":"text","text":`+quote(want.String())+`}]}` {
 		t.Errorf("%v: %d bytes, want %d", err, len(got), want.Len())
+	}
+}
+
+// The parts of a long result are looked through at the same time.
+//
+//gotest:race they are
+func TestParts(t *testing.T) {
+	const lines = 6
+	padding := strings.Repeat("word ", part/10)
+	got, counts, err := plain(t).scrub(t.Context(), rules(t), []byte(quote(strings.Repeat(padding+github+"\n", lines))))
+	if err != nil || string(got) != quote(strings.Repeat(padding+mark("github-pat")+"\n", lines)) {
+		t.Errorf("%d bytes, %v, %v", len(got), counts, err)
 	}
 }
 

@@ -64,8 +64,6 @@ type Env struct {
 	NoServers   bool                        // don't govern servers
 	InFile      bool                        // write the entries for hooks to a file even if the agent could be told for one start
 	Renew       string                      // id of the protection that is made or renewed; empty for a wrap
-
-	remotes bool // govern entries with an address, whatever governRemotes says
 }
 
 // Agent finds the servers in the configuration of one agent.

@@ -48,7 +48,8 @@ const (
 var kinds = []kind{
 	{
 		Agent: claudeCode{}, commands: "claude claude-code", raises: []limit{{"timeout", callMillis, true}},
-		hooks: func(env Env) string { return filepath.Join(claudeCode{}.folder(env), "settings.json") },
+		hooks:  func(env Env) string { return filepath.Join(claudeCode{}.folder(env), "settings.json") },
+		remote: remoteKind{types: true},
 	},
 	{
 		Agent: claudeDesktop{}, commands: "claude-desktop", application: "claude-desktop", waits: time.Minute,
@@ -90,7 +91,7 @@ var kinds = []kind{
 		Agent: copilot{}, commands: "copilot", raises: []limit{{"timeout", callMillis, false}},
 		hooks: func(env Env) string { return filepath.Join(copilot{}.folder(env), "hooks", "thoughtgate.json") },
 	},
-	{Agent: cline{}, commands: "cline", raises: []limit{{"timeout", callSeconds, false}}, waits: time.Minute}, // an entry in the inner form keeps its limit
+	{Agent: cline{}, commands: "cline", raises: []limit{{"timeout", callSeconds, false}}, waits: time.Minute, remote: remoteKind{types: true}}, // an entry in the inner form keeps its limit
 	{
 		Agent: codex{}, commands: "codex",
 		hooks:  func(env Env) string { return filepath.Join(codex{}.folder(env), "hooks.json") },
@@ -98,12 +99,12 @@ var kinds = []kind{
 		merges: merging{[]string{codexKey}, "env", false},
 	},
 	{
-		Agent: goose{}, commands: "goose", raises: []limit{{"timeout", callSeconds, false}},
+		Agent: goose{}, commands: "goose", raises: []limit{{"timeout", callSeconds, false}}, remote: remoteKind{types: true},
 		hooks: func(env Env) string {
 			return filepath.Join(env.Home, ".agents", "plugins", "thoughtgate", hooksKey, "hooks.json")
 		},
 	},
-	{Agent: crush{}, commands: "crush", merges: merging{crushServers, "env", true}, hooks: crush{}.userFile},
+	{Agent: crush{}, commands: "crush", merges: merging{crushServers, "env", true}, hooks: crush{}.userFile, remote: remoteKind{types: true}},
 	{
 		Agent: droid{}, commands: "droid", raises: []limit{{"timeoutMs", callMillis, false}},
 		hooks: func(env Env) string { return filepath.Join(droid{}.folder(env), "settings.json") },

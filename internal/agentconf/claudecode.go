@@ -95,6 +95,9 @@ func (c claudeCode) Find(env Env) (*Found, error) {
 		rules.judge(e, env, found)
 	}
 	c.warnOfSubagents(env, found)
+	if !flags.strict {
+		c.leaveConnectors(env, found)
+	}
 	// A project's server that isn't approved does not shadow others.
 	shadow(slices.DeleteFunc(order, func(e *Entry) bool { return e.Scope == scopeProject && e.Off != Starts }))
 	return found.result()
@@ -300,6 +303,21 @@ func warnOfPlugins(settings edit.Node, found *Found) {
 		}
 	}
 	found.leaveOf("servers of plugins are not governed", names)
+}
+
+// leaveConnectors leaves the connectors of the account at claude.ai, which are in no file: Claude Code
+// notes only the names of those that it has connected to.
+func (c claudeCode) leaveConnectors(env Env, found *Found) {
+	if off := env.variable("ENABLE_CLAUDEAI_MCP_SERVERS"); off == "false" || off == "0" {
+		return
+	}
+	path := c.stateFile(env)
+	for _, s := range found.Sources {
+		if s.Path == path {
+			found.leaveOf("connectors of the account at claude.ai, to which the agent itself logs in, are not governed; add each as a server with an address, use `tgctl login ID`, and set ENABLE_CLAUDEAI_MCP_SERVERS=false",
+				texts(s.doc.Root().Member("claudeAiMcpEverConnected")))
+		}
+	}
 }
 
 // warnOfSubagents warns of servers that are in the files of subagents, or in --agents, and that

@@ -60,7 +60,7 @@ func TestEveryAgentRefuses(t *testing.T) {
 				refuses("[]", path+": line 1, column 1: expected an object")
 				refuses(p.with(w, "{}"), "No MCP servers found in config: "+path) // EC-STDIO-003
 			}
-			refuses(p.with(w, `{"a":{"url":"https://mcp.example.test"}}`), "No MCP servers found in config that can be governed: "+path, "a is a remote server") // EC-STDIO-003
+			refuses(p.with(w, `{"a":{"url":"ftp://mcp.example.test"}}`), "No MCP servers found in config that can be governed: "+path, "a is a remote server", "neither http, https nor unix://") // EC-STDIO-003
 			refuses(p.with(w, `{"mcp":{"command":"x"},"mcp":{"command":"y"}}`), path+": line 1, column ", `the name "mcp" is there twice`)
 			refuses(p.with(w, `{"a":{"command":"tg-shim","args":["--server-id","a","--","x"]}}`), "already managed by ThoughtGate", "tgctl unwrap "+path) // EC-STDIO-034
 			if !p.comments && p.agent != "gemini" && p.agent != "qwen" {

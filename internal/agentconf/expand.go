@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/uri"
 )
 
 // variables describes the references to variables in an agent's entries. The zero value is for
@@ -135,7 +137,7 @@ func (e *Entry) unset(env Env) []string {
 	return names
 }
 
-// maxExpanded is the maximum length of an expanded address or header in bytes.
+// maxExpanded is the maximum length of an expanded header in bytes.
 const maxExpanded = 64 << 10
 
 // Endpoint is where a server behind an address is, and what is sent with each request.
@@ -164,8 +166,8 @@ func (r *Remote) Expand(lookup func(string) (string, bool)) (*Endpoint, error) {
 		}
 	}
 	out := &Endpoint{Address: v.expandWith(r.Address, lookup)}
-	if _, err := parseAddress(out.Address); err != nil || len(out.Address) > maxExpanded {
-		return nil, fmt.Errorf("server %q: with its variables, its address is neither http, https nor unix://, or too long", r.Server)
+	if _, err := uri.ParseServer(out.Address); err != nil {
+		return nil, fmt.Errorf("server %q: with its variables, %w", r.Server, err)
 	}
 	for _, h := range r.Headers {
 		value := h.Template

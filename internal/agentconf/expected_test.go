@@ -30,7 +30,8 @@ import (
 //	stdio        servers that are started by a command: file, pointer, name, scope,
 //	             command, args, env; enabled; and effective, whether the server
 //	             really starts at present
-//	leave_alone  servers that must not be changed: file, pointer, name, scope
+//	leave_alone  servers without a command: file, pointer, name, scope; they must not be
+//	             changed, unless they have an address
 //	partial      entries that are part of a server but not a server themselves:
 //	             file, pointer, name
 //
@@ -297,10 +298,16 @@ func (c *collection) checkRewritten(path, before string) {
 	}
 	for _, s := range c.want.Alone {
 		at := pointerPath(s.Pointer)
-		if c.path(s.File) == path && now.At(at).Written() != old.At(at).Written() {
+		isRemote := strings.Contains(now.At(at).Written(), c.shim) && strings.Contains(now.At(at).Written(), remoteFlag)
+		if c.path(s.File) == path && now.At(at).Written() != old.At(at).Written() && !(isRemote && hasAddress(old.At(at))) {
 			c.t.Errorf("%s was changed to %s", s.key(), now.At(at).Written())
 		}
 	}
+}
+
+// hasAddress reports whether an entry has an address: such a server has no command, but is governed.
+func hasAddress(n edit.Node) bool {
+	return slices.ContainsFunc(addressMembers, func(name string) bool { return n.Member(name).Exists() || n.Member("transport").Member(name).Exists() })
 }
 
 // pointerPath returns the path of a JSON pointer.

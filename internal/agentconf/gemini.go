@@ -32,8 +32,9 @@ var geminiSyntax = jsonc.Syntax{Comments: true}
 
 var geminiFormat = format{syntax: geminiSyntax, vars: dollarVariables, lists: mcpServers, remote: []string{"httpUrl", "url", "tcp"}}
 
-// geminiRemotes says that the member with an address tells the transport.
-var geminiRemotes = remoteKind{bare: map[string]Transport{"httpUrl": HTTP, "url": SSE}}
+// geminiRemotes says that one member with an address tells the transport. For the other, some versions try
+// one, and some both.
+var geminiRemotes = remoteKind{bare: map[string]Transport{"httpUrl": HTTP}}
 
 func (gemini) Name() string { return "gemini" }
 

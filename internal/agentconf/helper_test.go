@@ -64,7 +64,6 @@ func (w *world) env() Env {
 		System:    filepath.Join(w.home, "no-administrator"),
 		Notes:     w.notes(),
 		Tools:     os.Getenv("AGENTCONF_TOOLS") != "", InFile: true,
-		remotes: os.Getenv("AGENTCONF_REMOTES") != "",
 	}
 }
 
@@ -233,7 +232,7 @@ const twoServers = `{
       "env": { "TOKEN": "s3cr3t" }
     },
     "clock": { "command": "clock-mcp" },
-    "web": { "type": "http", "url": "https://example.test/mcp" }
+    "web": { "type": "ws", "url": "wss://example.test/mcp" }
   }
 }
 `

@@ -211,8 +211,16 @@ const oneServer = "\ufeff{\"mcpServers\":{\"one\":{\"command\":\"x\"}}}\r\n"
 
 func killWorld(t *testing.T) *world { return fillWorld(newWorld(t)) }
 
+// killedServers returns twoServers, for TestKillRemotes with one that is behind an address.
+func killedServers() string {
+	if os.Getenv("AGENTCONF_REMOTES") == "" {
+		return twoServers
+	}
+	return strings.Replace(twoServers, `"ws", "url": "wss:`, `"http", "url": "https:`, 1)
+}
+
 func fillWorld(w *world) *world {
-	w.write(w.state(), twoServers)
+	w.write(w.state(), killedServers())
 	w.write(w.project(), oneServer)
 	return w
 }
@@ -229,7 +237,7 @@ func (w *world) leaveWrapped() {
 
 func (w *world) wantOriginals(when string) {
 	w.t.Helper()
-	w.wantFile(w.state(), twoServers)
+	w.wantFile(w.state(), killedServers())
 	w.wantFile(w.project(), oneServer)
 	if w.t.Failed() {
 		w.t.Fatalf("killed after %q", when)

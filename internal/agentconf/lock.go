@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 const (
@@ -106,7 +108,7 @@ func takeLockOnce(path, config string, who holder) (*fileLock, error) {
 	switch {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		defer f.Close()
-		return nil, &LockedError{config, readHolder(f)}
+		return nil, &LockedError{config, currentHolder(f)}
 	case err != nil:
 		f.Close()
 		return nil, &fs.PathError{Op: "lock", Path: path, Err: err}
@@ -134,7 +136,7 @@ func isLocked(path, config string) error {
 	}
 	defer f.Close()
 	if errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK) {
-		return &LockedError{config, readHolder(f)}
+		return &LockedError{config, currentHolder(f)}
 	}
 	return nil
 }
@@ -185,6 +187,16 @@ func readHolder(f *os.File) holder {
 	text, err := io.ReadAll(io.NewSectionReader(f, 0, 64<<10))
 	if err == nil {
 		_ = json.Unmarshal(text, &h) // only informative, so errors don't matter
+	}
+	return h
+}
+
+// currentHolder returns who holds a lock, a zero holder if that is not known: until the holder has
+// written who it is, the file may name a process that was killed while it had the lock.
+func currentHolder(f *os.File) holder {
+	h := readHolder(f)
+	if is, err := proc.Read(int32(h.PID)); err != nil || is.Ended() {
+		return holder{}
 	}
 	return h
 }

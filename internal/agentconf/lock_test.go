@@ -2,11 +2,15 @@ package agentconf
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // EC-STDIO-005: a wrapped file is not wrapped a second time, and the error names the holder.
@@ -88,6 +92,39 @@ func TestLockWaitsForRestore(t *testing.T) {
 			}
 			w.wantClean()
 		})
+	}
+}
+
+// Who has just locked a file that a killed wrap had locked has not written yet who it is. The killed
+// wrap, which the lock file still names, is not taken for the holder: the next one waits.
+func TestLockedAfterKill(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.state(), twoServers)
+	p, _ := w.wrapped()
+	text := w.read(lockPath(w.state()))
+	p.Unlock()
+	killed := exec.Command("true")
+	if err := killed.Run(); err != nil {
+		t.Fatal(err)
+	}
+	for pid, brief := range map[int]bool{os.Getpid(): false, killed.Process.Pid: true} {
+		w.write(lockPath(w.state()), strings.Replace(text, fmt.Sprint(os.Getpid()), fmt.Sprint(pid), 1))
+		f, err := openLock(lockPath(w.state()), 0)
+		if err == nil {
+			err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, planned := NewPlan(claudeCode{}, w.env(), w.shim)
+		_, taken := takeLock(lockPath(w.state()), w.state(), holder{})
+		for what, err := range map[string]error{"a plan": planned, "a lock": taken} {
+			var locked *LockedError
+			if !errors.As(err, &locked) || locked.Brief() != brief {
+				t.Errorf("%s, locked with the text of process %d: %v", what, pid, err)
+			}
+		}
+		f.Close()
 	}
 }
 

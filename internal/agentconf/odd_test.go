@@ -105,8 +105,8 @@ func TestOddFiles(t *testing.T) {
 	env.Command = []string{"gemini"}
 	p := w.governedBy(gemini{}, env)
 	for _, e := range p.Entries() {
-		if e.ID == "web" && !strings.HasPrefix(e.Ungoverned, "a remote server") {
-			t.Errorf("web is %q", e.Ungoverned)
+		if e.ID == "web" && (e.Remote == nil || e.Remote.Address != "https://example.test") {
+			t.Errorf("web is %+v", e)
 		}
 	}
 	w.restore(p)
@@ -120,8 +120,8 @@ func TestOddFiles(t *testing.T) {
 	w.write(other, `{"mcpServers":{"a":{"command":"x"},"web":{"httpUrl":"https://example.test"}}}`)
 	env.Command, env.Config = []string{"mine"}, other
 	for _, e := range w.governedBy(custom{}, env).Entries() {
-		if e.ID == "web" && e.Ungoverned != "a remote server" {
-			t.Errorf("web is %q", e.Ungoverned)
+		if e.ID == "web" && (e.Remote == nil || e.Remote.Address != "https://example.test") {
+			t.Errorf("web is %+v", e)
 		}
 	}
 }

@@ -76,8 +76,8 @@ func TestPointOpencode(t *testing.T) {
 		{"of two files the stronger, and off stays where it is said", `{"mcp":{"a":{"type":"local","command":["weak"],"timeout":900000},"b":{"type":"local","command":["b"]}}}`,
 			`{"mcp":{"a":{"type":"local","command":["strong","x"]},"b":{"enabled":false}}}`, "",
 			`{"mcp":{"a":{"type":"local","command":[SHIM(a of opencode.json),"strong","x"],"environment":{OURS}},"b":{"type":"local","command":[SHIM(b of opencode.json),"b"],"environment":{OURS},"timeout":660000}}}`},
-		{"remote ones are not spoken of", `{"mcp":{"a":{"type":"local","command":["a"]},"r":{"type":"remote","url":"https://x"},"s":{"type":"local","command":["s"]}}}`,
-			`{"mcp":{"s":{"type":"remote","url":"https://x"}}}`, "",
+		{"those that can't be governed are not spoken of", `{"mcp":{"a":{"type":"local","command":["a"]},"r":{"type":"remote","url":"ftp://x"},"s":{"type":"local","command":["s"]}}}`,
+			`{"mcp":{"s":{"type":"remote","url":"ftp://x"}}}`, "",
 			`{"mcp":{"a":{"type":"local","command":[SHIM(a),"a"],"environment":{OURS},"timeout":660000}}}`},
 		{"what the person has in the variable stays", `{"mcp":{"a":{"type":"local","command":["a"]}}}`, "", `{"theme":"x","mcp":{}}`,
 			`{"theme":"x","mcp":{"a":{"type":"local","command":[SHIM(a),"a"],"environment":{OURS},"timeout":660000}}}`},
@@ -139,7 +139,8 @@ func TestPointCopilot(t *testing.T) {
 	want := `{"mcpServers":{
 		"a":{"type":"local","command":"SHIM","args":["--server-id","a","--","a","$X","éA"],"env":{OURS},"tools":["*"],"timeout":1500000},
 		"off":{"command":"SHIM","args":["--server-id","off","--","o"],"env":{OURS,"K":"$SECRET"},"disabled":true,"timeout":660000},
-		"shared":{"command":"SHIM","args":["--server-id","shared","--from","` + project + `","--","strong"],"env":{OURS},"timeout":660000}}}`
+		"shared":{"command":"SHIM","args":["--server-id","shared","--from","` + project + `","--","strong"],"env":{OURS},"timeout":660000},
+		"far":{"type":"stdio","command":"SHIM","args":["--server-id","far","--from","` + project + `","--remote"],"env":{OURS},"timeout":660000}}}`
 	if diff := cmp.Diff(decoded(t, strings.ReplaceAll(w.short(want), "SHIM", w.shim)), decoded(t, w.told(p))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -203,7 +204,7 @@ K = "s3cr3t"
 command = "o"
 enabled = false
 [mcp_servers.far]
-url = "https://x"
+url = "ftp://x"
 `)
 	w.write(filepath.Join(w.cwd, ".codex", "config.toml"), "mcp_servers.one.args = ['say \"x\"', 'ü']\n")
 	env := w.env()
@@ -374,7 +375,7 @@ func TestPointedOpencodeHasNoGap(t *testing.T) {
 					}
 					starts = true
 				case 4:
-					entry["type"], entry["url"] = "remote", "https://x"
+					entry["type"], entry["url"] = "remote", "ftp://x"
 				}
 				servers[name] = entry
 			}

@@ -220,8 +220,6 @@ type Protection struct {
 	Alone   bool           `json:"alone,omitempty"`   // only these
 	Remotes []Remote       `json:"remotes,omitempty"` // governed servers behind an address
 	Journal []*fileJournal `json:"files"`             // one for each file that is rewritten
-
-	remotes bool // see Env
 }
 
 // Where determines which files an agent reads, so that the daemon, whose environment differs,
@@ -251,8 +249,7 @@ func NewProtection(id string, agent Agent, env Env, line Line) *Protection {
 	line.Session = id
 	return &Protection{
 		Version: protectionVersion, ID: id, Agent: agent.Name(), Line: line, Tools: env.Tools, Alone: env.NoServers,
-		remotes: env.remotes,
-		Where:   Where{Home: env.Home, Config: env.Config, Vars: vars, Notes: env.Notes, Own: env.OwnOnly},
+		Where: Where{Home: env.Home, Config: env.Config, Vars: vars, Notes: env.Notes, Own: env.OwnOnly},
 	}
 }
 
@@ -298,7 +295,7 @@ func (p *Protection) wrote(shim string) bool {
 func (p *Protection) Env(lookup func(string) (string, bool)) Env {
 	return Env{
 		Home: p.Where.Home, Cwd: anyCwd, Config: p.Where.Config, Protections: []*Protection{p}, Renew: p.ID, Socket: p.Line.Socket, Notes: p.Where.Notes, OwnOnly: p.Where.Own,
-		Tools: p.Tools, NoServers: p.Alone, remotes: p.remotes,
+		Tools: p.Tools, NoServers: p.Alone,
 		LookupEnv: func(name string) (string, bool) {
 			if value, set := p.Where.Vars[name]; set {
 				return value, true

@@ -90,7 +90,7 @@ func TestKillProtect(t *testing.T) {
 				l.wantGoverned("clock", "files")
 			}
 			l.undo(step)
-			l.wantFile(l.state(), twoServers)
+			l.wantFile(l.state(), killedServers())
 			l.wantClean()
 			if t.Failed() {
 				t.Fatalf("killed after %q, again %v", step, again)
@@ -142,7 +142,7 @@ func TestKillUnprotect(t *testing.T) {
 		run(t, l.world, "protect", 0)
 		killed, step := run(t, l.world, "unprotect", last)
 		l.undo(step)
-		l.wantFile(l.state(), twoServers)
+		l.wantFile(l.state(), killedServers())
 		l.wantClean()
 		if t.Failed() {
 			t.Fatalf("killed after %q", step)
@@ -168,7 +168,7 @@ func TestProtectFullDisk(t *testing.T) {
 			t.Fatalf("after step %d: %v\n%s", last, err, out)
 		}
 		l.undo(strconv.Itoa(last))
-		l.wantFile(l.state(), twoServers)
+		l.wantFile(l.state(), killedServers())
 		l.wantClean()
 		if t.Failed() {
 			t.Fatalf("full after step %d", last)

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
@@ -17,15 +16,13 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/thoughtgate/thoughtgated/internal/edit"
+	"github.com/thoughtgate/thoughtgated/internal/uri"
 )
 
 // Half of the servers in today's files are addresses. Such an entry becomes one that starts tg-shim,
 // which every agent can start: what only an entry with an address has goes, and the daemon gets it
 // with the session. Little of the entry stays, so its original is kept complete in the journal, and
 // put back with what others have changed in it meanwhile.
-
-// governRemotes says whether entries with an address are rewritten. The daemon can't serve them yet.
-const governRemotes = false
 
 // Remote describes a server behind an address, as its entry does. Address and headers are templates,
 // in which references to variables are not expanded.
@@ -49,7 +46,7 @@ type Header struct {
 	Optional bool   `json:"optional,omitempty"` // without that variable, the header is left out
 }
 
-// Transport is how messages are carried, as far as the entry says.
+// Transport is how the agent carries messages, if its entry has it try one way only.
 type Transport string
 
 const (
@@ -68,6 +65,7 @@ var transports = map[string]Transport{
 type remoteKind struct {
 	local string               // type of an entry with a command, if entries have types; default: stdio
 	bare  map[string]Transport // transports that the member with the address implies
+	types bool                 // the agent tries the transport that an entry's type names, and no other
 }
 
 // Members of entries with an address. Those with an address come in the order in which they count.
@@ -101,9 +99,9 @@ func syntaxNameOf(v variables) string {
 	return ""
 }
 
-// onlyAgent matches references that only the agent can resolve, by asking the person, by its settings
-// or by its own way of reading files.
-var onlyAgent = regexp.MustCompile(`\$\{(?:input|command|config|file):[^}]*\}|\{file:[^}]*\}|\$\{\{[^}]*\}\}`)
+// onlyAgent matches references that only the agent can resolve, by asking the person, by its settings,
+// by its own way of reading files, or by a shell.
+var onlyAgent = regexp.MustCompile(`\$\{(?:input|command|config|file):[^}]*\}|\{file:[^}]*\}|\$\{\{[^}]*\}\}|\$\([^)]*\)`)
 
 // leaveAddress marks an entry as one with an address. kind is its type as written, if it has one.
 func (e *Entry) leaveAddress(kind string) {
@@ -120,9 +118,6 @@ func (e *Entry) leaveRemote() {
 
 // describeRemotes describes the entries with an address, and has those governed that can be.
 func (f *Found) describeRemotes(agent Agent, env Env) {
-	if !governRemotes && !env.remotes {
-		return
-	}
 	taken := map[string]*Remote{}
 	servers := kindOf(agent.Name()).merges.servers
 	for _, starts := range []bool{true, false} { // of several entries of a name, one that the agent starts counts
@@ -172,7 +167,9 @@ func (e *Entry) describe(n edit.Node, agent Agent) {
 			if !known {
 				e.stays = cmp.Or(e.stays, fmt.Sprintf("its transport %q is not supported", kind.Text()))
 			}
-			r.Transport = cmp.Or(t, r.Transport)
+			if k.types {
+				r.Transport = cmp.Or(t, r.Transport)
+			}
 		}
 	}
 	why := r.readHeaders(n)
@@ -238,28 +235,23 @@ func (r *Remote) authorized() bool {
 	return len(r.Helper) > 0 || slices.ContainsFunc(r.Headers, func(h Header) bool { return strings.EqualFold(h.Name, "authorization") })
 }
 
+// LogsIn reports whether the agent itself would log in to the server, if that wants it: nothing in the entry
+// authorizes requests. A server of this machine counts only if the entry speaks of a login.
+func (r *Remote) LogsIn() bool {
+	s, err := uri.ParseServer(r.Address)
+	here := err == nil && (s.Socket != "" || uri.IsHere(s.URL.Hostname()))
+	return r.Login || !r.authorized() && !here
+}
+
 // checkAddress returns why the address can't be one, as far as that is known before it is expanded.
 func (r *Remote) checkAddress() string {
 	if len(remoteVariables[r.Syntax].references(r.Address)) > 0 {
 		return "" // see Expand
 	}
-	if _, err := parseAddress(r.Address); err != nil {
+	if _, err := uri.ParseServer(r.Address); err != nil {
 		return err.Error()
 	}
 	return ""
-}
-
-// parseAddress parses an address. The error does not quote it, since it may hold a secret.
-func parseAddress(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		return nil, fmt.Errorf("its address is not a URL")
-	case u.Scheme == "unix" && u.Host == "" && strings.HasPrefix(u.Path, "/"):
-	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return nil, fmt.Errorf("its address is neither http, https nor unix://")
-	}
-	return u, nil
 }
 
 // templates returns the texts in which references are expanded.

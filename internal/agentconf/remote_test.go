@@ -48,7 +48,7 @@ var remoteAgents = []struct {
 	{
 		agent: "vscode", file: "src/shop/.vscode/mcp.json",
 		text:      "{\n  // ours\n  \"servers\": {\n    \"x\": {\n      \"type\": \"http\", // streamable\n      \"url\": \"unix:///run/x.sock\",\n      \"headers\": { \"K\": \"${workspaceFolder}\" }, /* that */\n    },\n  },\n}",
-		want:      Remote{Address: "unix:///run/x.sock", Transport: HTTP, Headers: []Header{{Name: "K", Template: "${workspaceFolder}"}}, Syntax: "editor"},
+		want:      Remote{Address: "unix:///run/x.sock", Headers: []Header{{Name: "K", Template: "${workspaceFolder}"}}, Syntax: "editor"},
 		rewritten: `"type": "stdio" // streamable`,
 	},
 	{
@@ -72,7 +72,7 @@ var remoteAgents = []struct {
 	{
 		agent: "qwen", file: ".qwen/settings.json",
 		text:      `{"mcpServers":{"x":{"url":"https://mcp.test/sse"}}}`,
-		want:      Remote{Address: "https://mcp.test/sse", Transport: SSE, Syntax: "dollar"},
+		want:      Remote{Address: "https://mcp.test/sse", Syntax: "dollar"},
 		rewritten: `"x":{"command":"SHIM"`,
 	},
 	{
@@ -84,7 +84,7 @@ var remoteAgents = []struct {
 	{
 		agent: "copilot-cli", file: ".copilot/mcp-config.json",
 		text:      `{"mcpServers":{"x":{"type":"http","url":"https://mcp.test","headers":{},"tools":["*"]}}}`,
-		want:      Remote{Address: "https://mcp.test", Transport: HTTP, Syntax: "dollar"},
+		want:      Remote{Address: "https://mcp.test", Syntax: "dollar"},
 		rewritten: `"type":"stdio","tools":["*"]}`,
 	},
 	{
@@ -132,14 +132,14 @@ var remoteAgents = []struct {
 	},
 	{
 		agent: "crush", file: "src/shop/crush.json",
-		text:      `{"mcp":{"x":{"type":"http","url":"https://mcp.test","headers":{"A":"$(k)"}}}}`,
-		want:      Remote{Address: "https://mcp.test", Transport: HTTP, Headers: []Header{{Name: "A", Template: "$(k)"}}, Syntax: "dollar"},
+		text:      `{"mcp":{"x":{"type":"http","url":"https://mcp.test","headers":{"A":"$K"}}}}`,
+		want:      Remote{Address: "https://mcp.test", Transport: HTTP, Headers: []Header{{Name: "A", Template: "$K"}}, Syntax: "dollar"},
 		rewritten: `"type":"stdio"}`,
 	},
 	{
 		agent: "droid", file: ".factory/mcp.json",
 		text:      `{"mcpServers":{"x":{"type":"http","url":"https://mcp.test"}}}`,
-		want:      Remote{Address: "https://mcp.test", Transport: HTTP, Syntax: "shell"},
+		want:      Remote{Address: "https://mcp.test", Syntax: "shell"},
 		rewritten: `"timeoutMs":660000`,
 	},
 	{
@@ -157,7 +157,7 @@ var remoteAgents = []struct {
 	{
 		agent: "devin", file: ".config/devin/config.json",
 		text:      `{"mcpServers":{"x":{"transport":"http","url":"https://mcp.test"}}}`,
-		want:      Remote{Address: "https://mcp.test", Transport: HTTP},
+		want:      Remote{Address: "https://mcp.test"},
 		rewritten: `"transport":"stdio"}`,
 	},
 	{
@@ -174,7 +174,6 @@ func remoteWorld(t *testing.T, agent, file, text string) (*world, string, *Plan)
 	path := filepath.Join(w.home, file)
 	w.write(path, text)
 	a, env := place{agent: agent}.start(w)
-	env.remotes = true
 	p, err := NewPlan(a, env, w.shim)
 	if err != nil {
 		t.Fatal(err)
@@ -262,26 +261,6 @@ func remove(t *testing.T, path string) {
 	}
 }
 
-// Without the switch nothing changes: such entries are reported as not governed.
-func TestRemotesAreLeft(t *testing.T) {
-	for _, test := range remoteAgents {
-		w := newWorld(t)
-		w.write(filepath.Join(w.home, test.file), test.text)
-		agent, env := place{agent: test.agent}.start(w)
-		p, err := NewPlan(agent, env, w.shim)
-		if empty, ok := errors.AsType[*EmptyError](err); ok && strings.Contains(empty.Error(), "x is a remote server") {
-			continue
-		}
-		if err != nil || len(p.Remotes()) > 0 {
-			t.Errorf("%s: %v, %+v", test.agent, err, p.Remotes())
-			continue
-		}
-		if e := p.Entries()[0]; !strings.HasPrefix(e.Ungoverned, "a remote server") || strings.Contains(e.Ungoverned, ",") || e.Remote != nil {
-			t.Errorf("%s: %+v", test.agent, e)
-		}
-	}
-}
-
 // What can't be done as the agent would is left, with the reason.
 func TestRemotesThatStay(t *testing.T) {
 	const local = `"l":{"command":"c"}`
@@ -295,6 +274,7 @@ func TestRemotesThatStay(t *testing.T) {
 		{"claude-code", ".claude.json", `{"mcpServers":{"x":{"type":"http","url":"https://\ud83d.test"},` + local + `}}`, "its text is not valid Unicode"},
 		{"claude-code", ".claude.json", `{"mcpServers":{"x":{"type":"http"},` + local + `}}`, "its address is neither http, https nor unix://"},
 		{"gemini", ".gemini/settings.json", `{"mcpServers":{"x":{"url":"https://x.test","tcp":"x:1"},` + local + `}}`, "its transport is not supported"},
+		{"crush", "src/shop/crush.json", `{"mcp":{"x":{"type":"http","url":"https://x.test","headers":{"A":"$(k)"}},"l":{"type":"stdio","command":"c"}}}`, "only the agent can resolve $(k)"},
 		{"codex", ".codex/config.toml", "[mcp_servers.x]\nurl = \"https://x.test\"\n[mcp_servers.l]\ncommand = \"c\"\n[mcp_servers.x.http_headers]\nA = \"b\"\n", "its entry can't be replaced: its lines are not together"},
 		{"zed", ".config/zed/settings.json", `{"context_servers":{"x":{"url":"https://x.test"},` + local + `},"linux":{"context_servers":{"x":{"url":"https://y.test"}}}}`, "another one has its name"},
 	} {
@@ -323,7 +303,6 @@ func TestRemotesAndRules(t *testing.T) {
 		w.write(w.state(), `{"mcpServers":{"x":{"type":"http","url":"https://x.test"},"l":{"command":"c"}}}`)
 		w.write(filepath.Join(w.home, ".claude", "settings.json"), settings)
 		env := w.env()
-		env.remotes = true
 		p, err := NewPlan(claudeCode{}, env, w.shim)
 		if err != nil || len(p.Remotes()) > 0 {
 			t.Errorf("%s: %v %+v", settings, err, p)
@@ -334,7 +313,6 @@ func TestRemotesAndRules(t *testing.T) {
 	w.write(filepath.Join(w.home, "no-administrator", "requirements.toml"), "[mcp_servers.x.identity]\nurl = \"https://x.test\"\n[mcp_servers.l.identity]\ncommand = \"c\"\n")
 	w.write(filepath.Join(w.home, "no-administrator", "config.toml"), "[mcp_servers.y]\nurl = \"https://y.test\"\n")
 	agent, env := place{agent: "codex"}.start(w)
-	env.remotes = true
 	if p, err := NewPlan(agent, env, w.shim); err != nil || len(p.Remotes()) > 0 {
 		t.Errorf("%v %+v", err, p.Remotes())
 	}
@@ -441,7 +419,6 @@ func TestRemotesAdoptedAndProtected(t *testing.T) {
 	w.wantFile(path, after)
 
 	agent, env := place{agent: "claude-desktop"}.start(w)
-	env.remotes = true
 	l := NewProtection(NewID(), agent, env, Line{Shim: w.shim, Socket: w.line().Socket})
 	renew := func() *Plan {
 		t.Helper()
@@ -575,7 +552,6 @@ func TestAnyRemoteComesBack(t *testing.T) {
 	w := newWorld(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		env := w.env()
-		env.remotes = true
 		var text string
 		var agent Agent = custom{}
 		switch rapid.SampledFrom([]string{"json", "toml", "yaml"}).Draw(rt, "syntax") {

@@ -26,7 +26,8 @@ func TestShipped(t *testing.T) {
 	p := w.prepared()
 	want := []ProjectServer{
 		{"files", w.project(), w.cwd, []string{"/opt/tools/files", "-v", "/"}, map[string]string{"TOKEN": "s3cr3t", "MODE": "/opt/tools"}, "", nil},
-		{"both", w.project(), w.cwd, []string{"z"}, map[string]string{}, "", nil}, // not approved yet
+		{"both", w.project(), w.cwd, []string{"z"}, map[string]string{}, "", nil},                                                                            // not approved yet
+		{"web", w.project(), w.cwd, nil, map[string]string{}, "", &Remote{Server: "web", Address: "https://example.test", Transport: HTTP, Syntax: "shell"}}, // likewise
 	}
 	if diff := cmp.Diff(want, p.Shipped()); diff != "" {
 		t.Errorf("shipped (-want +got):\n%s", diff)

@@ -169,7 +169,7 @@ func (r *restorer) bringBack() error {
 		return nil // a process was killed before it made the file
 	}
 	if len(r.backups) == 0 {
-		return fmt.Errorf("%s does not exist and has no backup", r.j.Target)
+		return fmt.Errorf("%s does not exist and has no backup: no wrap has rewritten it", r.j.Target)
 	}
 	backup, err := r.ownBackup()
 	if err != nil {

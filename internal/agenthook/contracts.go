@@ -99,7 +99,7 @@ var contracts = []Contract{
 	{
 		Agent: "opencode", Proven: true, Since: "1.0.0", Events: claudeEvents,
 		Hooks: []string{"PreToolUse", "PostToolUse"},
-		Unit:  time.Second, Limit: time.Hour, Blocks: true, words: wordsPlain, form: formPlugin,
+		Unit:  time.Second, Limit: time.Hour, Blocks: true, words: wordsPlain, form: formPlugin, Transcript: opencodeTranscript,
 		Tools: map[string]Tool{
 			"bash": named(Shell, "workdir", "cwd"), "read": named(Read, "filePath", "path"), "list": named(Read),
 			"write": named(Write, "filePath", "path"), "edit": named(Write, "filePath", "path"), "multiedit": named(Write, "filePath", "path"),
@@ -108,8 +108,19 @@ var contracts = []Contract{
 			"webfetch": named(Fetch), "websearch": named(Search), "codesearch": named(Search), "task": named(Spawn),
 		},
 	},
+	{
+		Agent: "crush", Proven: true, Since: "0.64.0", said: "event", Events: map[string]Kind{"PreToolUse": Before}, Hooks: []string{"PreToolUse"},
+		Unit: time.Second, Limit: time.Hour, words: wordsPlain, form: formLine, fixed: true,
+		Tools: map[string]Tool{
+			"bash": named(Shell, "working_dir", "cwd"), "view": named(Read, "file_path", "path"), "ls": named(Read),
+			"write": named(Write, "file_path", "path"), "edit": named(Write, "file_path", "path"), "multiedit": named(Write, "file_path", "path"),
+			"grep": named(Search, "pattern", "query"), "glob": named(Search, "pattern", "query"), "web_search": named(Search), "sourcegraph": named(Search),
+			"fetch": named(Fetch), "web_fetch": named(Fetch), "agentic_fetch": named(Fetch), "download": named(Write, "file_path", "path"), "agent": named(Spawn),
+		},
+		Unseen: []string{"what its subagents do"},
+	},
 
-	// What follows is from the documentation of the agents, of goose and crush from their source.
+	// What follows is from the documentation of the agents, of goose from its source.
 	{
 		// How long it waits for a hook is not said.
 		Agent: "windsurf", said: windsurfName,
@@ -129,17 +140,6 @@ var contracts = []Contract{
 		Hooks: []string{"PreToolUse", "PostToolUse", "PostToolUseFailure", "SessionStart", "SessionEnd"},
 		Unit:  time.Second, Limit: time.Hour, Blocks: true, words: wordsPlain, form: formEvery, fixed: true,
 		Tools: both(gooseTools(""), gooseTools("developer__")),
-	},
-	{
-		Agent: "crush", Since: "0.64.0", said: "event", Events: map[string]Kind{"PreToolUse": Before}, Hooks: []string{"PreToolUse"},
-		Unit: time.Second, Limit: time.Hour, words: wordsPlain, form: formLine, fixed: true,
-		Tools: map[string]Tool{
-			"bash": named(Shell, "working_dir", "cwd"), "view": named(Read, "file_path", "path"), "ls": named(Read),
-			"write": named(Write, "file_path", "path"), "edit": named(Write, "file_path", "path"), "multiedit": named(Write, "file_path", "path"),
-			"grep": named(Search, "pattern", "query"), "glob": named(Search, "pattern", "query"), "web_search": named(Search), "sourcegraph": named(Search),
-			"fetch": named(Fetch), "web_fetch": named(Fetch), "agentic_fetch": named(Fetch), "download": named(Write, "file_path", "path"), "agent": named(Spawn),
-		},
-		Unseen: []string{"what its subagents do"},
 	},
 	{
 		// A hook may run for a minute, unless its entry says more; whether it does then is not known.

@@ -38,6 +38,9 @@ func TestUses(t *testing.T) {
 		return `{"parentUuid":null,"isSidechain":false,"type":"` + kind + `","message":{"role":"` + kind + `","content":` + content + `},` + stamp + `}`
 	}
 	codex := func(payload string) string { return `{` + stamp + `,"type":"response_item","payload":` + payload + `}` }
+	opencode := func(tool, state string) string {
+		return `{"type":"tool","tool":` + tool + `,"callID":"c0","state":{` + state + `}}`
+	}
 	for name, tt := range map[string]struct {
 		agent, line string
 		want        []Use
@@ -83,7 +86,17 @@ func TestUses(t *testing.T) {
 		"a call of copilot":     {"copilot-cli", `{"type":"tool.execution_start","data":{"toolCallId":"c0","toolName":"bash","arguments":{"command":"ls","description":"x"}},` + stamp + `}`, []Use{{ID: "c0", Tool: Shell, What: "ls"}}},
 		"its end":               {"copilot-cli", `{"type":"tool.execution_complete","data":{"toolCallId":"c0","success":false},` + stamp + `}`, []Use{{ID: "c0", Ended: true}}},
 		"a tool without a name": {"copilot-cli", `{"type":"tool.execution_start","data":{"toolCallId":"c0","toolName":"report_intent","arguments":{}},` + stamp + `}`, nil},
-		"words of copilot":      {"copilot-cli", `{"type":"assistant.message","data":{"toolRequests":[{"toolCallId":"c0"}]},` + stamp + `}`, nil},
+		"a step of opencode":    {"opencode", `{"snapshot":"4b825d","type":"step-start"}`, []Use{{Begun: true}}},
+		"a call of opencode": {"opencode", opencode(`"bash"`, `"status":"completed","input":{"command":"ls","description":"x"},"output":"a","time":{"start":1772366400500,"end":1772366400900}`),
+			[]Use{{ID: "c0", Tool: Shell, What: "ls"}, {ID: "c0", Ended: true}}},
+		"one that failed":              {"opencode", opencode(`"write"`, `"status":"error","input":{"filePath":"/x","content":"q"},"error":"no","time":{"start":1772366400500}`), []Use{{ID: "c0", Tool: Write, What: "/x"}, {ID: "c0", Ended: true}}},
+		"one that runs":                {"opencode", opencode(`"bash"`, `"status":"running","input":{"command":"ls"},"time":{"start":1772366400500}`), []Use{{ID: "c0", Tool: Shell, What: "ls"}}},
+		"one that is written":          {"opencode", opencode(`"bash"`, `"status":"pending","input":{},"raw":"{"`), nil},
+		"one that was aborted before":  {"opencode", opencode(`"bash"`, `"status":"error","input":{ },"error":"Tool execution aborted"`), nil},
+		"one of another conversation":  {"opencode", opencode(`"bash"`, `"status":"completed","input":{"command":"ls"},"time":{"start":1772366399999}`), nil},
+		"a tool that opencode has not": {"opencode", opencode(`"invalid"`, `"status":"completed","input":{"tool":"nonsense"}`), nil},
+		"words of opencode":            {"opencode", `{"type":"text","text":"hello"}`, nil},
+		"words of copilot":             {"copilot-cli", `{"type":"assistant.message","data":{"toolRequests":[{"toolCallId":"c0"}]},` + stamp + `}`, nil},
 	} {
 		got, err := Of(tt.agent).Uses([]byte(tt.line), since)
 		if err != nil || !slices.Equal(got, tt.want) {
@@ -93,6 +106,23 @@ func TestUses(t *testing.T) {
 	for _, garbage := range []string{``, `{`, `[]`, `{"type":1}`, `{"type":"user","type":"assistant"}`, claude("assistant", `["x"]`), claude("assistant", `[{"type":"tool_use","id":7}]`)} {
 		if got, err := Of("claude-code").Uses([]byte(garbage), since); err == nil {
 			t.Errorf("%s: %+v", garbage, got)
+		}
+	}
+}
+
+// Where Claude Code has added a reminder of its own to a result, the result is what its hook is told.
+func TestReminderOfClaude(t *testing.T) {
+	const told = `{"type":"text","file":{"content":""}}`
+	for name, tt := range map[string]struct{ content, rest, want string }{
+		"a file":            {`"milk"`, `,"toolUseResult":` + told, `"milk"`},
+		"an empty file":     {`"<system-reminder>Warning: the file is empty.</system-reminder>"`, `,"toolUseResult":` + told, told},
+		"nothing told":      {`"<system-reminder>"`, ``, `"<system-reminder>"`},
+		"a reminder within": {`[{"type":"text","text":"milk\n<system-reminder>"}]`, `,"toolUseResult":` + told, told},
+	} {
+		line := `{"type":"user","message":{"role":"user","content":[{"tool_use_id":"d","type":"tool_result","content":` + tt.content + `}]}` + tt.rest + `}`
+		got, err := Of("claude-code").Reports([]byte(line))
+		if err != nil || len(got) != 1 || string(got[0].Result) != tt.want {
+			t.Errorf("%s: %+v, %v; want %s", name, got, err, tt.want)
 		}
 	}
 }
@@ -107,12 +137,23 @@ func TestTranscriptOf(t *testing.T) {
 		{"gemini", "shop/chats/session-2026-11-29T13-06-e4fe196b.jsonl", true}, {"gemini", "shop/chats/e4fe196b/agent.jsonl", false}, {"gemini", "shop/logs.jsonl", false},
 		{"qwen", "-home-shop/chats/25928.jsonl", true}, {"qwen", "-home-shop/other/25928.jsonl", false},
 		{"copilot-cli", "8663/events.jsonl", true}, {"copilot-cli", "8663/files/events.jsonl", false}, {"copilot-cli", "8663/other.jsonl", false},
+		{"opencode", "opencode.db", true}, {"opencode", "opencode.db-wal", false}, {"opencode", "snapshot/opencode.db", false},
 	} {
 		if got := Of(tt.agent).Transcript.Is(tt.name); got != tt.is {
 			t.Errorf("%s: %s is a transcript: %v", tt.agent, tt.name, got)
 		}
 	}
-	for agent, want := range map[string][2]string{"claude-code": {"", "/there"}, "gemini": {"", "/there"}, "copilot-cli": {"/all/s/events.jsonl", "/there"}} {
+	for _, tt := range []struct {
+		agent, folder string
+		may           bool
+	}{
+		{"claude-code", "p/s/subagents", true}, {"gemini", "shop/chats", true}, {"gemini", "shop/chats/more", false}, {"copilot-cli", "8663", true}, {"copilot-cli", "8663/files", false}, {"opencode", "snapshot", false},
+	} {
+		if got := Of(tt.agent).Transcript.MayHave(tt.folder); got != tt.may {
+			t.Errorf("%s: %s may have transcripts: %v", tt.agent, tt.folder, got)
+		}
+	}
+	for agent, want := range map[string][2]string{"opencode": {"/all/opencode.db", "/there"}, "claude-code": {"", "/there"}, "gemini": {"", "/there"}, "copilot-cli": {"/all/s/events.jsonl", "/there"}} {
 		of := Of(agent).Transcript
 		if got := [2]string{of.Of(&Event{Session: "s"}, "/all"), of.Of(&Event{Session: "s", Transcript: "/there"}, "/all")}; got != want {
 			t.Errorf("%s: %q, want %q", agent, got, want)

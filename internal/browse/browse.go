@@ -7,10 +7,16 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/internal/uri"
 )
 
 // maxAddressBytes bounds an address; browsers and servers take no longer ones.
@@ -43,7 +49,7 @@ func Check(address string, loopback bool) (*url.URL, error) {
 		return nil, errors.New("the query of the address is invalid")
 	}
 	checked := &url.URL{Scheme: u.Scheme, Host: strings.ToLower(u.Host), Path: u.Path, RawPath: u.RawPath, RawQuery: query.Encode()}
-	if port := u.Port(); port == "" || port == map[string]string{"https": "443", "http": "80"}[u.Scheme] {
+	if port := u.Port(); port == "" || port == uri.DefaultPort(u.Scheme) {
 		checked.Host = strings.TrimSuffix(strings.TrimSuffix(checked.Host, port), ":")
 	}
 	return checked, nil
@@ -55,9 +61,25 @@ func IsLoopback(host string) bool {
 	return host == "localhost" || err == nil && addr.Zone() == "" && addr.IsLoopback()
 }
 
+// OpenFile has the person's browser show a page that the caller has just written. path must be absolute
+// and name a regular file of this user that nobody else may read or write, since a browser trusts what a
+// local file says. See Open for the rest.
+func OpenFile(ctx context.Context, path string) error {
+	var is unix.Stat_t
+	switch err := unix.Lstat(path, &is); {
+	case err != nil:
+		return fmt.Errorf("open %s in a browser: %w", path, err)
+	case !filepath.IsAbs(path) || is.Mode&unix.S_IFMT != unix.S_IFREG || is.Mode&0o077 != 0 || int(is.Uid) != os.Getuid():
+		return fmt.Errorf("open %s in a browser: it must be an absolute path of a file that only you may read and write", path)
+	}
+	return open(ctx, &url.URL{Scheme: "file", Path: path})
+}
+
 // Open has the person's browser show a checked address. No shell sees it. It returns when the program
 // that was started has ended, or has been running for some seconds.
-func Open(ctx context.Context, address *url.URL) error {
+func Open(ctx context.Context, address *url.URL) error { return open(ctx, address) }
+
+func open(ctx context.Context, address *url.URL) error {
 	cmd := exec.Command(opener, address.String()) // it may become the browser, so ctx doesn't kill it
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err := cmd.Start()
@@ -72,7 +94,7 @@ func Open(ctx context.Context, address *url.URL) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("open a browser with %s: %w; open the address yourself", opener, err)
+		return fmt.Errorf("open a browser with %s: %w", opener, err)
 	}
 	return nil
 }

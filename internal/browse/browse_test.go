@@ -98,7 +98,52 @@ func TestOpen(t *testing.T) {
 		t.Errorf("the program got %q, want %q alone", got, u)
 	}
 	t.Setenv("PATH", t.TempDir())
-	if err := Open(t.Context(), u); err == nil || !strings.Contains(err.Error(), "yourself") {
+	if err := Open(t.Context(), u); err == nil || !strings.Contains(err.Error(), "xdg-open") {
 		t.Errorf("without a program: %v", err)
+	}
+}
+
+// A file is opened only if nobody but this user can have written what the browser is to believe.
+func TestOpenFile(t *testing.T) {
+	if filepath.IsAbs(opener) {
+		t.Skip("starts a program by its path")
+	}
+	dir := t.TempDir()
+	fake := "#!/bin/sh\nprintf '%s|%s' \"$#\" \"$1\" >>" + dir + "/got\n"
+	page := filepath.Join(dir, "a page;$(x).html")
+	link := filepath.Join(dir, "link.html")
+	if err := os.WriteFile(filepath.Join(dir, opener), []byte(fake), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(page, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(page, link); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir)
+	if err := OpenFile(t.Context(), page); err != nil {
+		t.Fatal(err)
+	}
+	want := "1|file://" + dir + "/a%20page;$%28x%29.html"
+	if got, _ := os.ReadFile(dir + "/got"); string(got) != want {
+		t.Errorf("the program got %q, want %q", got, want)
+	}
+	t.Chdir(dir)
+	for _, path := range []string{link, dir, filepath.Base(page), filepath.Join(dir, "none.html"), "/dev/null", ""} {
+		if err := OpenFile(t.Context(), path); err == nil {
+			t.Errorf("opened %q", path)
+		}
+	}
+	for _, mode := range []os.FileMode{0o644, 0o640, 0o602} {
+		if err := os.Chmod(page, mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := OpenFile(t.Context(), page); err == nil {
+			t.Errorf("opened a file of mode %o", mode)
+		}
+	}
+	if got, _ := os.ReadFile(dir + "/got"); string(got) != want {
+		t.Errorf("the program got %q after all", got)
 	}
 }

@@ -40,12 +40,13 @@ func dropped(name string, drop []string) bool {
 	})
 }
 
-// lookupEnv returns what getenv would find in env.
-func lookupEnv(env []string, name string) string {
+// LookupEnv returns what getenv would find in env: of several entries of a name, the first. ok is false if
+// there is none.
+func LookupEnv(env []string, name string) (value string, ok bool) {
 	for _, entry := range env {
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {
-			return value
+			return value, true
 		}
 	}
-	return ""
+	return "", false
 }

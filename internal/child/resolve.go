@@ -71,7 +71,8 @@ func Resolve(command string, env []string, dir string) (string, error) {
 }
 
 func lookUp(command string, env []string) (string, error) {
-	search := cmp.Or(lookupEnv(env, "PATH"), defaultPath)
+	search, _ := LookupEnv(env, "PATH")
+	search = cmp.Or(search, defaultPath)
 	var firstPath string
 	var firstErr error
 	for _, entry := range filepath.SplitList(search) {

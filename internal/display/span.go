@@ -36,24 +36,24 @@ func Size(n uint64) Safe {
 	return Safe(fmt.Sprintf("%.0f %s", f, units[unit]))
 }
 
-// Span formats a duration in its one or two largest units, rounded down: 42s, 9m, 2h 5m,
-// 3d 4h. A negative duration is 0s.
+// Span formats a duration as people say it, in its one or two largest units, rounded down: 42 s, 9 min,
+// 2 h 5 min, 3 d 4 h. A negative duration is 0 s.
 func Span(d time.Duration) Safe {
 	d = max(d, 0)
 	two := func(n time.Duration, unit string, m time.Duration, sub string) Safe {
 		if m == 0 {
-			return Safe(fmt.Sprintf("%d%s", n, unit))
+			return Safe(fmt.Sprintf("%d %s", n, unit))
 		}
-		return Safe(fmt.Sprintf("%d%s %d%s", n, unit, m, sub))
+		return Safe(fmt.Sprintf("%d %s %d %s", n, unit, m, sub))
 	}
 	const day = 24 * time.Hour
 	switch {
 	case d < time.Minute:
 		return two(d/time.Second, "s", 0, "")
 	case d < time.Hour:
-		return two(d/time.Minute, "m", 0, "")
+		return two(d/time.Minute, "min", 0, "")
 	case d < day:
-		return two(d/time.Hour, "h", d%time.Hour/time.Minute, "m")
+		return two(d/time.Hour, "h", d%time.Hour/time.Minute, "min")
 	}
 	return two(d/day, "d", d%day/time.Hour, "h")
 }

@@ -1,6 +1,7 @@
 package display
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -42,11 +43,75 @@ A-10  12s  a-serve…  日本語…
 `},
 	} {
 		var b strings.Builder
-		if err := table.Write(&b, test.columns); err != nil {
+		if err := table.Write(&b, test.columns, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := "\n" + b.String(); got != test.want {
 			t.Errorf("at %d columns:\n%s\nwant:\n%s", test.columns, got, test.want)
+		}
+	}
+}
+
+// What has no room is left out, the highest Drop first. Colours change neither words nor widths, and
+// what repeats is faint.
+func TestTableDropsAndPaints(t *testing.T) {
+	table := &Table{Columns: []Column{
+		{Head: "ID", Drop: 2}, {Head: "AGENT", Repeats: true}, {Head: "PID", Right: true, Drop: 1},
+		{Head: "STATE", Tone: func(cell Safe) Tone { return map[Safe]Tone{"failed": Deny}[cell] }},
+	}}
+	table.Add("0123456789", "claude", "7", "running")
+	table.Add("abcdefghij", "claude", "4242", "failed")
+	table.NoteIn(Warn, "it has ended twice")
+	paint := func(tone Tone, text string) string { return "<" + string("?owdhsf"[tone]) + text + ">" }
+	for _, test := range []struct {
+		columns int
+		want    string
+	}{
+		{0, `
+<fID          AGENT    PID  STATE>
+0123456789  claude     7  running
+abcdefghij  <fclaude>  4242  <dfailed>
+            <wit has ended twice>
+`},
+		{25, `
+<fAGENT    PID  STATE>
+claude     7  running
+<fclaude>  4242  <dfailed>
+        <wit has ended twice>
+`},
+		{20, `
+<fAGENT   STATE>
+claude  running
+<fclaude>  <dfailed>
+        <wit has ended twice>
+`},
+	} {
+		var b strings.Builder
+		if err := table.Write(&b, test.columns, paint); err != nil {
+			t.Fatal(err)
+		}
+		if got := "\n" + b.String(); got != test.want {
+			t.Errorf("at %d columns:\n%s\nwant:\n%s", test.columns, got, test.want)
+		}
+	}
+}
+
+// A column that may be left out is left out before one that has to stay is cut, and cut itself first.
+func TestTableDropsBeforeItCuts(t *testing.T) {
+	table := &Table{Columns: []Column{{Head: "NAME", Shrink: 4}, {Head: "COMMAND", Shrink: 8, Drop: 1}}}
+	table.Add("filesystem", "npx server-filesystem")
+	for columns, want := range map[int]string{
+		0:  "NAME        COMMAND\nfilesystem  npx server-filesystem\n",
+		24: "NAME        COMMAND\nfilesystem  npx server-…\n",
+		19: "NAME\nfilesystem\n",
+		8:  "NAME\nfilesys…\n",
+	} {
+		var b strings.Builder
+		if err := table.Write(&b, columns, nil); err != nil {
+			t.Fatal(err)
+		}
+		if b.String() != want {
+			t.Errorf("at %d columns:\n%s\nwant:\n%s", columns, b.String(), want)
 		}
 	}
 }
@@ -60,7 +125,7 @@ func TestStream(t *testing.T) {
 		{24, "  SEQ  KIND    WHAT\n    7  call    a thing …\n12345  decis…  x\n"},
 	} {
 		var b strings.Builder
-		s := NewStream(&b, test.columns, Column{Head: "SEQ", Right: true, Width: 5}, Column{Head: "KIND", Width: 6}, Column{Head: "WHAT"})
+		s := NewStream(&b, test.columns, nil, Column{Head: "SEQ", Right: true, Width: 5}, Column{Head: "KIND", Width: 6}, Column{Head: "WHAT"})
 		for _, row := range [][]Safe{nil, {"7", "call", "a thing that happened"}, {"12345", "decision and more", "x"}} {
 			write := s.Head
 			if row != nil {
@@ -72,6 +137,11 @@ func TestStream(t *testing.T) {
 		}
 		if b.String() != test.want {
 			t.Errorf("at %d columns:\n%s\nwant:\n%s", test.columns, b.String(), test.want)
+		}
+		b.Reset()
+		note := map[int]string{0: "       a note that goes on and on\n", 24: "       a note that goes on\n       and on\n"}[test.columns]
+		if err := errors.Join(s.Note(""), s.Note("a note that goes on and on")); err != nil || b.String() != note {
+			t.Errorf("at %d columns: %v\n%s\nwant:\n%s", test.columns, err, b.String(), note)
 		}
 	}
 }
@@ -160,9 +230,9 @@ func TestSize(t *testing.T) {
 
 func TestSpan(t *testing.T) {
 	for d, want := range map[time.Duration]Safe{
-		-time.Second: "0s", 999 * time.Millisecond: "0s", 59 * time.Second: "59s", 60 * time.Second: "1m",
-		59*time.Minute + 59*time.Second: "59m", time.Hour: "1h", 125 * time.Minute: "2h 5m",
-		24 * time.Hour: "1d", 76*time.Hour + 59*time.Minute: "3d 4h",
+		-time.Second: "0 s", 999 * time.Millisecond: "0 s", 59 * time.Second: "59 s", 60 * time.Second: "1 min",
+		59*time.Minute + 59*time.Second: "59 min", time.Hour: "1 h", 125 * time.Minute: "2 h 5 min",
+		24 * time.Hour: "1 d", 76*time.Hour + 59*time.Minute: "3 d 4 h",
 	} {
 		if got := Span(d); got != want {
 			t.Errorf("Span(%v) = %s, want %s", d, got, want)

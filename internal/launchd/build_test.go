@@ -14,7 +14,7 @@ import (
 func TestBuiltForMacOS(t *testing.T) {
 	for _, arch := range []string{"arm64", "amd64"} {
 		program := filepath.Join(t.TempDir(), "launchd.test")
-		build := exec.Command("go", "test", "-c", "-o", program, ".")
+		build := exec.Command("go", "test", "-c", "-trimpath", "-o", program, ".")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=darwin", "GOARCH="+arch)
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", arch, err, out)

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
@@ -203,6 +204,20 @@ func Methods(side wire.Side) []string {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// IsCall reports whether a message with method that side sends makes the other side do something, or asks
+// it for something. Lists are none, and notifications. A request of an unknown method may be one.
+func IsCall(side wire.Side, method string) bool {
+	if _, known := methods[method]; !known {
+		return !strings.HasPrefix(method, "notifications/")
+	}
+	for _, modern := range []bool{false, true} {
+		if rule := rules[key{method, side, false, modern}]; rule.Acting || rule.Ask {
+			return !strings.HasSuffix(method, "/list")
+		}
+	}
+	return false
 }
 
 // SubjectKind returns the kind of subject of an agent's request for method. It is None if

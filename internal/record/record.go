@@ -48,6 +48,7 @@ const (
 	KindDecision  Kind = "decision"  // a question was answered, expired or withdrawn
 	KindGrant     Kind = "grant"     // a grant was given, or has ended
 	KindPresence  Kind = "presence"  // the presence secret was enrolled, rotated, removed or recovered, or a wrong one was given
+	KindLogin     Kind = "login"     // a person has logged in to a server behind an address, or out of it, or its issuer has ended the login
 	KindHook      Kind = "hook"      // extensions changed what was judged: the version that was not judged, or in development would have been
 	KindOutcome   Kind = "outcome"   // the outcome of a forwarded call
 	KindOrphan    Kind = "orphan"    // a request without an answer for limits.orphan
@@ -56,6 +57,7 @@ const (
 	KindRefused   Kind = "refused"   // a line that the strict reader refused
 	KindUnseen    Kind = "unseen"    // an agent's transcript has calls that no hook reported, or can't be compared with what they reported
 	KindDenied    Kind = "denied"    // a refused caller of the control socket
+	KindFleet     Kind = "fleet"     // the machine joined a fleet or left it, or the fleet's policy changed
 	KindUndo      Kind = "undo"      // files that a call has destroyed are brought back from their copies
 	KindPin       Kind = "pin"       // a definition or server was accepted, is withheld, or was not seen before
 	KindExtension Kind = "extension" // an extension was installed, removed, or failed
@@ -84,7 +86,7 @@ type Record struct {
 	Method     string    `json:"method,omitempty"`
 	Tool       string    `json:"tool,omitempty"` // tool or prompt name, or resource URI
 	MessageID  string    `json:"message_id,omitempty"`
-	Verdict    string    `json:"verdict,omitempty"` // forward, deny, hold; approved, rejected, expired, withdrawn; ok, tool_error, ...
+	Verdict    string    `json:"verdict,omitempty"` // one of Verdicts of its kind
 	Would      string    `json:"would,omitempty"`   // WOULD_BLOCK, ... in development
 	Gate       string    `json:"gate,omitempty"`    // extension, visible, pin, rule, permit, ask, accident
 	Rule       string    `json:"rule,omitempty"`    // with its position, such as thoughtgate.yaml:12
@@ -95,7 +97,6 @@ type Record struct {
 	Profile    string    `json:"profile,omitempty"`
 	Reason     string    `json:"reason,omitempty"`
 	Approval   string    `json:"approval,omitempty"`
-	Parked     bool      `json:"parked,omitempty"`  // denied for now: the question is waiting, and the call is to be repeated
 	Grant      string    `json:"grant,omitempty"`   // the grant that approved the call, such as G-3
 	Decider    string    `json:"decider,omitempty"` // who answered, as the kernel showed it
 	Surface    string    `json:"surface,omitempty"`

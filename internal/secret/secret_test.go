@@ -34,3 +34,27 @@ func TestWriteFile(t *testing.T) {
 		t.Errorf("without a folder: %v", err)
 	}
 }
+
+// A lock is one process's alone until it is closed, and a link in its place is not followed.
+func TestLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "l")
+	first, err := Lock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Lock(path); !errors.Is(err, ErrLocked) {
+		t.Errorf("locked twice: %v", err)
+	}
+	first.Close()
+	again, err := Lock(path)
+	if err != nil {
+		t.Fatalf("after it was closed: %v", err)
+	}
+	again.Close()
+	if err := os.Symlink(path, path+"2"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Lock(path + "2"); err == nil {
+		t.Error("followed a link")
+	}
+}

@@ -15,7 +15,8 @@ type Search struct {
 	Deletes bool
 	Writes  []Word // files that it writes its findings to
 
-	alternatives bool
+	alternatives bool // there are, or the names do not decide what is done
+	acts         bool // it has done something with what it found
 	runs         []foundRun
 }
 
@@ -63,6 +64,8 @@ func (s *Search) expression(args []Word, i int, negated *bool) int {
 		s.Filters = s.Filters || filters && !was
 		return i + words
 	}
+	s.alternatives = s.alternatives || v == "(" && was // what of it is negated is not followed
+	s.acts = s.acts || findActions[v]
 	switch v {
 	case "-exec", "-execdir", "-ok", "-okdir":
 		end := i + 1
@@ -76,6 +79,7 @@ func (s *Search) expression(args []Word, i int, negated *bool) int {
 	case "-o", "-or", ",":
 		s.alternatives = true
 	case "-name", "-iname":
+		s.alternatives = s.alternatives || s.acts // it comes too late
 		if i+1 < len(args) && !was {
 			s.Names = append(s.Names, args[i+1])
 			if args[i+1].Kind == Literal && strings.Trim(args[i+1].Value, "*") == "" {
@@ -107,6 +111,12 @@ func (s *Search) expression(args []Word, i int, negated *bool) int {
 		return i + 2
 	}
 	return i + 1
+}
+
+// findActions are what find does with what it has found so far.
+var findActions = map[string]bool{
+	"-exec": true, "-execdir": true, "-ok": true, "-okdir": true, "-delete": true, "-print": true, "-print0": true, "-printf": true,
+	"-ls": true, "-fls": true, "-fprint": true, "-fprint0": true, "-fprintf": true,
 }
 
 // Found returns a word for what is found below each root.

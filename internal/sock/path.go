@@ -39,6 +39,9 @@ func (p Paths) ControlSocket() string { return filepath.Join(p.Runtime, "control
 // ShimSocket returns the socket of tg-shim. It serves only what agents may use.
 func (p Paths) ShimSocket() string { return filepath.Join(p.Runtime, "shim.sock") }
 
+// FleetSocket returns the socket of the courier of a fleet. It is there while the machine is in one.
+func (p Paths) FleetSocket() string { return filepath.Join(p.Runtime, "fleet.sock") }
+
 // LockFile returns the file that the daemon keeps locked while it runs.
 func (p Paths) LockFile() string { return filepath.Join(p.Runtime, "thoughtgated.lock") }
 
@@ -58,6 +61,9 @@ func (p Paths) StateDB() string { return filepath.Join(p.State, "state.db") }
 // Rewrites returns the folder of the records of what was created beside the configurations of
 // agents.
 func (p Paths) Rewrites() string { return filepath.Join(p.State, "rewrites") }
+
+// FleetDir returns the folder of the membership in a fleet.
+func (p Paths) FleetDir() string { return filepath.Join(p.State, "fleet") }
 
 // UndoDir returns the folder of the copies of files that calls have destroyed.
 func (p Paths) UndoDir() string { return filepath.Join(p.State, "undo") }
@@ -108,7 +114,7 @@ func makeDir(dir string) error {
 // would truncate it or only report "invalid argument".
 func CheckPath(path string) error {
 	if !filepath.IsAbs(path) {
-		return fmt.Errorf("socket path %q is not absolute", path)
+		return fmt.Errorf("socket path %q is not absolute: name it from / on, or unset the variable that names it", path)
 	}
 	if len(path) > maxSocketPath {
 		return fmt.Errorf("socket path %s has %d bytes and the system allows %d; %s", path, len(path), maxSocketPath, shorterPath)

@@ -2,6 +2,7 @@ package uri
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -149,5 +150,34 @@ func FuzzSpellings(f *testing.F) {
 func BenchmarkSpellings(b *testing.B) {
 	for b.Loop() {
 		Spellings("file:///home/ann/projects/thing/README.md")
+	}
+}
+
+// A server is the same one as long as its origin and path are, however they are written. What may be
+// secret is no part of that.
+func TestIdentity(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://MCP.test":                       "https://mcp.test/",
+		"https://mcp.test:443/?key=s#f":          "https://mcp.test/",
+		"https://user:pass@mcp.test/a%2Fb?x":     "https://mcp.test/a%2Fb",
+		"http://mcp.test:443/mcp":                "http://mcp.test:443/mcp",
+		"https://mcp.test/MCP":                   "https://mcp.test/MCP",
+		"http://[::1]:80/x":                      "http://[::1]/x",
+		"unix:///run/s.sock":                     "unix:///run/s.sock#/",
+		"unix:///run/s.sock#mcp":                 "unix:///run/s.sock#/mcp",
+		"https://b\u00fccher.test/x":             "https://xn--bcher-kva.test/x",
+		"https://mcp.test\n.evil.test":           "",
+		"https:mcp.test":                         "",
+		"file:///etc/passwd":                     "",
+		"https://h/" + strings.Repeat("x", 9000): "",
+	} {
+		s, err := ParseServer(text)
+		got := ""
+		if err == nil {
+			got = s.Identity()
+		}
+		if got != want {
+			t.Errorf("%.100q: got %q, %v, want %q", text, got, err, want)
+		}
 	}
 }

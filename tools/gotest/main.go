@@ -18,6 +18,10 @@
 //
 //	//gotest:plain REASON
 //	//gotest:race REASON
+//
+// With GOTEST_CPU=1, it lists at the end how many CPU seconds the tests of each package have taken,
+// with the programs that they started and waited for, and what each run of go test took to compile
+// and link. go test uses no earlier result then.
 package main
 
 import (
@@ -36,7 +40,15 @@ import (
 // sharedVar tells internal/test/programs where.
 const sharedVar = "THOUGHTGATE_TEST_PROGRAMS"
 
-func main() { os.Exit(run()) }
+// cpuVar asks for CPU seconds.
+const cpuVar = "GOTEST_CPU"
+
+func main() {
+	if len(os.Args) > 2 && os.Args[1] == measureArg {
+		os.Exit(measure(os.Args[2:]))
+	}
+	os.Exit(run())
+}
 
 func run() int {
 	// A signal that ends the tests ends go test, whose last output must still be printed.
@@ -59,6 +71,7 @@ func run() int {
 	r := newReport(os.Stdout)
 	failed := testAll(r, runs)
 	r.printSkips()
+	r.printCPU()
 	if failed {
 		return 1
 	}
@@ -139,7 +152,15 @@ func runsIn(dir string, args []string) (runs []testRun, err error) {
 
 // goTest runs go test. Its error is that of go test.
 func (t testRun) goTest(r *report) error {
-	cmd := exec.Command("go", append([]string{"test", "-json"}, t.args...)...)
+	args := []string{"test", "-json"}
+	if os.Getenv(cpuVar) != "" {
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		args = append(args, "-exec", self+" "+measureArg)
+	}
+	cmd := exec.Command("go", append(args, t.args...)...)
 	cmd.Dir, cmd.Env, cmd.Stderr = t.dir, t.env, os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -152,5 +173,7 @@ func (t testRun) goTest(r *report) error {
 		fmt.Fprintln(os.Stderr, "gotest:", err)
 		_, _ = io.Copy(os.Stdout, out) // as it arrives: go test must not wait for a reader
 	}
-	return cmd.Wait()
+	err = cmd.Wait()
+	r.addRun(t, cpu(cmd))
+	return err
 }

@@ -24,9 +24,10 @@ type event struct {
 // report prints the results of tests and remembers which were skipped. It is safe for concurrent
 // use.
 type report struct {
-	mu      sync.Mutex // held while something is printed, and guards skipped
+	mu      sync.Mutex // held while something is printed, and guards skipped and spent
 	to      io.Writer
 	skipped map[string][]string // tests by reason
+	spent   []spent
 }
 
 func newReport(to io.Writer) *report { return &report{to: to, skipped: map[string][]string{}} }
@@ -68,6 +69,8 @@ func (r *report) take(printed outputs, e event) {
 	switch {
 	case e.Action == "build-output":
 		r.print(e.Output)
+	case e.Action == "output" && measured.MatchString(e.Output):
+		r.addTests(e.Package, e.Output)
 	case e.Action == "output" && e.Test == "":
 		if e.Output != "PASS\n" {
 			r.print(e.Output)

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -71,6 +73,26 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// On request, it says what the tests of each package have taken, and what each run has.
+func TestCPU(t *testing.T) {
+	dir := t.TempDir()
+	for file, text := range map[string]string{"go.mod": "module x\n", "x_test.go": "package x\nimport \"testing\"\nfunc TestX(t *testing.T) {}\n"} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	self := filepath.Join(t.TempDir(), "gotest")
+	if out, err := exec.Command("go", "build", "-trimpath", "-o", self, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cmd := exec.Command(self, dir, "-vet=off", "./...")
+	cmd.Env = append(os.Environ(), cpuVar+"=1")
+	out, err := cmd.CombinedOutput()
+	if want := regexp.MustCompile(`(?s)^ok  \tx\t.*\nCPU seconds:\n +[0-9.]+  x\n +[0-9.]+  all tests\n +[0-9.]+  go test in .*, its tests included\n$`); err != nil || !want.Match(out) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func TestSplit(t *testing.T) {
 	got := split([]string{"--", "..", "-race", "--", "a", "./..."})
 	if want := [][]string{{"..", "-race"}, {"a", "./..."}}; !slices.EqualFunc(got, want, slices.Equal) {
@@ -99,8 +121,12 @@ func TestFailuresAreReported(t *testing.T) {
 			}
 			var out strings.Builder
 			r := newReport(&out)
-			run := []string{dir, "GOTEST_TEST=a b", "./..."}
-			if failed := testAll(r, [][]string{run, run, run}); failed == test.ok {
+			run := []string{dir, "GOTEST_TEST=a b", "-vet=off", "./..."}
+			runs := [][]string{run}
+			if name == "skips" {
+				runs = [][]string{run, run, run}
+			}
+			if failed := testAll(r, runs); failed == test.ok {
 				t.Errorf("failed: %v\n%s", failed, out.String())
 			}
 			if n := len(r.skipped["no rig"]); (n == 3) != (name == "skips") {

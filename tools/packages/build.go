@@ -21,8 +21,8 @@ type program struct {
 	content []byte
 }
 
-// programNames are the three programs, in the order in which they are listed.
-var programNames = []string{"tg-shim", "tgctl", "thoughtgated"}
+// programNames are the programs, in the order in which they are listed.
+var programNames = []string{"tg-fleet", "tg-shim", "tgctl", "thoughtgated"}
 
 // extensionsIn is the folder of the included extensions, in the repository and below
 // libexec/thoughtgate.
@@ -63,7 +63,7 @@ func (r *release) programs(ctx context.Context, p platform) ([]program, error) {
 	var built []program
 	for _, name := range programNames {
 		place := "bin"
-		if name == "tg-shim" { // users do not run it themselves
+		if strings.HasPrefix(name, "tg-") { // users do not run them themselves
 			place = "libexec/thoughtgate"
 		}
 		built = append(built, program{name: name, source: "cmd/" + name, place: place})

@@ -68,8 +68,8 @@ var formulaTemplate = template.Must(template.New("formula").Parse(`class Thought
 
   def install
     bin.install Dir["bin/*"]
-    # tgctl looks for the shim and extensions in ../libexec/thoughtgate.
-    (libexec/"thoughtgate").install "libexec/thoughtgate/tg-shim", "libexec/thoughtgate/extensions"
+    # tgctl looks for other programs and extensions in ../libexec/thoughtgate.
+    (libexec/"thoughtgate").install "libexec/thoughtgate/tg-shim", "libexec/thoughtgate/tg-fleet", "libexec/thoughtgate/extensions"
     man.install Dir["share/man/*"]
     bash_completion.install "share/bash-completion/completions/tgctl"
     zsh_completion.install "share/zsh/site-functions/_tgctl"

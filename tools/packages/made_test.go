@@ -95,6 +95,7 @@ func expected(t *testing.T, more ...string) []string {
 		"-rw-r--r-- /usr/libexec/thoughtgate/extensions/scrubber/README.md",
 		"-rw-r--r-- /usr/libexec/thoughtgate/extensions/scrubber/extension.yaml",
 		"-rwxr-xr-x /usr/libexec/thoughtgate/extensions/scrubber/scrubber",
+		"-rwxr-xr-x /usr/libexec/thoughtgate/tg-fleet",
 		"-rwxr-xr-x /usr/libexec/thoughtgate/tg-shim",
 		"-rw-r--r-- /usr/share/bash-completion/completions/tgctl",
 		"-rw-r--r-- /usr/share/doc/thoughtgate/CONTRIBUTING.md",

@@ -153,7 +153,7 @@ func TestArchiveUnpacksAndRuns(t *testing.T) {
 			t.Errorf("%s is of %s(%d):%s(%d) and %v", h.Name, h.Uname, h.Uid, h.Gname, h.Gid, h.ModTime)
 		}
 	}
-	for _, want := range []string{"bin/tgctl", "bin/thoughtgated", "libexec/thoughtgate/tg-shim", "libexec/thoughtgate/extensions/scrubber/scrubber", "LICENSE", "THIRD-PARTY-NOTICES",
+	for _, want := range []string{"bin/tgctl", "bin/thoughtgated", "libexec/thoughtgate/tg-shim", "libexec/thoughtgate/tg-fleet", "libexec/thoughtgate/extensions/scrubber/scrubber", "LICENSE", "THIRD-PARTY-NOTICES",
 		"README.md", "docs/policies.md", "contrib/systemd/thoughtgated.service", "share/man/man1/tgctl-wrap.1", "share/man/man5/thoughtgate.yaml.5",
 		"share/bash-completion/completions/tgctl", "share/zsh/site-functions/_tgctl", "share/fish/vendor_completions.d/tgctl.fish"} {
 		if !slices.Contains(got, want) {

@@ -176,7 +176,7 @@ func TestBillOfMaterials(t *testing.T) {
 	dir := t.TempDir()
 	ran(t, "tar", "-C", dir, "--strip-components=1", "-xzf", made(t, ".tar.gz"))
 	for source, path := range map[string]string{
-		"cmd/tgctl": "bin/tgctl", "cmd/thoughtgated": "bin/thoughtgated", "cmd/tg-shim": "libexec/thoughtgate/tg-shim",
+		"cmd/tgctl": "bin/tgctl", "cmd/thoughtgated": "bin/thoughtgated", "cmd/tg-shim": "libexec/thoughtgate/tg-shim", "cmd/tg-fleet": "libexec/thoughtgate/tg-fleet",
 		"extensions/quota": "libexec/thoughtgate/extensions/quota/quota", "extensions/scrubber": "libexec/thoughtgate/extensions/scrubber/scrubber",
 	} {
 		name := filepath.Base(source)

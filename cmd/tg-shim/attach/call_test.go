@@ -133,7 +133,7 @@ func TestAttach(t *testing.T) {
 	c := Daemon(path)
 	hello := Hello{
 		Build: "b", Attachment: "a", Session: "s", Server: "x", Executable: "/bin/cat", Command: []string{"cat", "", "-"}, Cwd: "/",
-		Profile: Production, From: "/f", Sets: []string{"S"}, Patience: 90*time.Second + 5, Extension: "e",
+		Profile: Production, From: "/f", Sets: []string{"S"}, Patience: 90*time.Second + 5, Extension: "e", Remote: true,
 	}
 	welcome, err := c.Attach(limited(t), &hello, int(r.Fd()), int(w.Fd()), int(w.Fd()), int(r.Fd()), int(w.Fd()))
 	if err != nil {
@@ -144,7 +144,7 @@ func TestAttach(t *testing.T) {
 	}
 	if want := (&pb.AttachRequest{
 		Protocol: client.Protocol, Build: "b", Attachment: "a", Session: "s", Server: "x", Executable: "/bin/cat", Command: []string{"cat", "", "-"}, Cwd: "/",
-		Profile: pb.Profile_PROFILE_PRODUCTION, From: "/f", Sets: []string{"S"}, Patience: durationpb.New(90*time.Second + 5), Extension: "e",
+		Profile: pb.Profile_PROFILE_PRODUCTION, From: "/f", Sets: []string{"S"}, Patience: durationpb.New(90*time.Second + 5), Extension: "e", Remote: true,
 	}); !proto.Equal(got, want) {
 		t.Errorf("it heard %v, want %v", got, want)
 	}

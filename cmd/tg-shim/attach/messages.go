@@ -37,6 +37,7 @@ type Hello struct {
 	Sets                       []string
 	Patience                   time.Duration // 0 if not set
 	Extension                  string
+	Remote                     bool
 }
 
 // Welcome holds the fields of AttachResponse.
@@ -106,6 +107,9 @@ func (h *Hello) encode() []byte {
 	b.texts(11, h.Sets)
 	b.duration(12, h.Patience)
 	b.text(13, h.Extension)
+	if h.Remote {
+		b.number(14, 1)
+	}
 	return b
 }
 

@@ -104,7 +104,7 @@ func (s *shim) introduce() error {
 		return fmt.Errorf("find the working directory: %w", err)
 	}
 	// If the command can't be found, the agent is told when the server is to be started.
-	if h.Extension == "" {
+	if len(h.Command) > 0 {
 		h.Executable, s.missing = child.Resolve(h.Command[0], os.Environ(), "")
 	}
 	s.line = &daemonConn{attach.Daemon(s.Socket), s.Times.Reattach, make(chan struct{}, 1)}
@@ -172,7 +172,7 @@ func (s *shim) start(escape bool) (*child.Child, error) {
 	command := s.Hello.Command
 	switch {
 	case len(command) == 0:
-		return nil, errors.New("the daemon does not offer the tools of extensions; is it older than tg-shim?")
+		return nil, errors.New("the daemon does not know servers without a command; is it older than tg-shim?")
 	case s.missing != nil:
 		return nil, s.missing
 	}

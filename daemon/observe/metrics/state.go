@@ -24,7 +24,7 @@ type State struct {
 // Server is a server behind a shim.
 type Server struct {
 	ID      string
-	Started bool // its process runs
+	Started bool // its process runs, or it is behind an address
 	Shared  bool // the shim has no process of its own: the server is in Kept
 }
 

@@ -99,7 +99,11 @@ func TestCollectorHangs(t *testing.T) {
 	s, log := newTraces(t)
 	s.Set(configured(t, to(c.URL)))
 	s.Traced(denied(0))
-	<-asked
+	select {
+	case <-asked:
+	case <-time.After(patience):
+		t.Fatal("the collector is asked nothing")
+	}
 	began := time.Now()
 	const many = 50_000
 	for i := range uint64(many) {

@@ -41,11 +41,8 @@ func (b *Registry) look(l Launch) (Start, bool) {
 	}
 	if r := l.Remote; r != nil {
 		v.start.Remote = remoteOf(r)
-		if l.From == "" {
-			return v.start, false // the user's own file names it
-		}
 	}
-	if l.Program == "" && l.Remote != nil {
+	if l.Program == "" && l.Remote != nil && l.From != "" {
 		if len(l.Command) > 0 {
 			v.gap("the program of its command for headers was not found")
 		}

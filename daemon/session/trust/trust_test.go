@@ -564,3 +564,19 @@ func TestAHelperOfARemoteServer(t *testing.T) {
 		t.Errorf("%+v, %v", k, err)
 	}
 }
+
+// A command for headers that lies in a project is judged as a server's program, although the person's own file names it.
+func TestAHelperInAProject(t *testing.T) {
+	d := newDesk(t)
+	d.file("get-headers", "#!/bin/sh\n", 0o755)
+	l := d.shipped("./get-headers")
+	l.From, l.Program = "", filepath.Join(d.repo, "get-headers")
+	l.Remote = &agentconf.Remote{Server: "notes", Address: "https://mcp.test", Helper: l.Command}
+	if got := d.ask(l); got != "new" {
+		t.Errorf("it is %s", got)
+	}
+	l.Program, l.Command = d.bin("get-headers"), []string{"get-headers"}
+	if got := d.ask(l); got != "own" {
+		t.Errorf("one of the person's own is %s", got)
+	}
+}

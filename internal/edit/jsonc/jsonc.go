@@ -138,7 +138,24 @@ func (p *parser) parseError(err error) *edit.SyntaxError {
 	}
 	line, _ := strconv.Atoi(m[1])
 	column, _ := strconv.Atoi(m[2])
+	switch {
+	case strings.HasPrefix(m[3], "parsing string: "): // reported at the end of the text
+		return p.errorAt(lastQuote(p.text), "the quote that begins here has no end")
+	case strings.HasPrefix(m[3], `invalid literal: "`) && strings.Contains(m[3], "\n"): // it goes on to the next quote
+		return &edit.SyntaxError{Line: line, Column: column, Msg: "the quote that begins here has no end on its line"}
+	}
 	return &edit.SyntaxError{Line: line, Column: column, Msg: m[3]}
+}
+
+// lastQuote returns the offset of the last quote in text that no backslash escapes.
+func lastQuote(text []byte) int {
+	for i := len(text) - 1; i > 0; i-- {
+		before := bytes.TrimRight(text[:i], `\`)
+		if text[i] == '"' && (i-len(before))%2 == 0 {
+			return i
+		}
+	}
+	return 0
 }
 
 // tooDeep returns the offset at which text is nested deeper than MaxDepth, or -1. It runs

@@ -26,6 +26,8 @@ func TestParseRefuses(t *testing.T) {
 		{"duplicate by escape", `{"ab":1,"a\u0062":2}`, plain, `line 1, column 9: the name "ab" is there twice`},
 		{"duplicate deep down", `[{"x":[{"k":1,"k":2}]}]`, plain, `line 1, column 15: the name "k"`},
 		{"duplicate behind a byte order mark", "\ufeff{\"a\":1,\"a\":2}", plain, "line 1, column 8: "},
+		{"a quote without end", "{\n  \"a\": \"x\\\"\n", lenient, "line 2, column 8: the quote that begins here has no end"},
+		{"a quote that ends on a later line", "{\n  \"a\": \"x,\n  \"b\": 1}", lenient, "line 2, column 8: the quote that begins here has no end on its line"},
 		{"comment", "{\n // hi\n}", plain, "line 2, column 2: a comment"},
 		{"comment between name and colon", `{"a"/*x*/:1}`, plain, "line 1, column 5: a comment"},
 		{"comment after colon", `{"a": /*x*/1}`, plain, "line 1, column 7: a comment"},

@@ -116,6 +116,9 @@ func (b *builder) loadError(err error) *edit.SyntaxError {
 	if !errors.As(err, &refused) {
 		return &edit.SyntaxError{Line: 1, Column: 1, Msg: err.Error()}
 	}
+	if strings.Contains(refused.ContextMsg, "quoted scalar") { // the error is at the end of the text, and the quote is not
+		return b.doc.ErrorAt(b.offset(max(refused.ContextMark.Line, 1), max(refused.ContextMark.Column, 1)), "the quote that begins here has no end")
+	}
 	msg := refused.Message
 	if refused.ContextMsg != "" {
 		msg = refused.ContextMsg + ": " + msg

@@ -151,7 +151,7 @@ func TestParseRefuses(t *testing.T) {
 		{"two documents", "a: 1\n---\nb: 2\n", "found multiple"},
 		{"a tab for blanks", "a:\n\t- b\n", "line 2, column 1: "},
 		{"cut short", "a: [1,\n", "line 2, column 1: "},
-		{"a quote without end", "a: \"x\n", "line 2, column 1: "},
+		{"a quote without end", "a: \"x\n", "line 1, column 4: the quote that begins here has no end"},
 		{"bytes that are no UTF-8", "a: \xff\n", "line 1, column 4: this is no UTF-8"},
 		{"another encoding", "\xff\xfea\x00", "line 1, column 1: this is no UTF-8"},
 		{"a lone carriage return", "a: 1\rb: 2\n", "line 1, column 5: the character U+000D"},

@@ -99,8 +99,8 @@ func inHome(p Path, home string) (string, bool) {
 	if p.Kind == Below {
 		return "", false
 	}
-	if rest, ok := strings.CutPrefix(name, home+"/"); ok && home != "" {
-		return rest, true
+	if rest, ok := strings.CutPrefix(name, home); ok && home != "" && strings.HasPrefix(rest, "/") {
+		return rest[1:], true
 	}
 	for _, dir := range []string{"/root/", "/var/root/"} {
 		if rest, ok := strings.CutPrefix(name, dir); ok {
@@ -158,6 +158,17 @@ func kindOfWrite(p Path, home string) Kind {
 		return SystemFile
 	case p.Name == "/usr" || strings.HasPrefix(p.Name, "/usr/") && strings.Count(p.Name, "/") == 2 && p.Name != "/usr/local":
 		return SystemFile
+	}
+	return ""
+}
+
+// KindOfPlace returns what it means to write to the file name, an absolute path without links, if its
+// content then runs by itself or lets somebody in: ServiceInstall, LoginFile or GitHook. Otherwise it
+// returns "".
+func KindOfPlace(name, home string) Kind {
+	switch kind := kindOfWrite(Path{Kind: Exact, Name: name}, home); kind {
+	case ServiceInstall, LoginFile, GitHook:
+		return kind
 	}
 	return ""
 }

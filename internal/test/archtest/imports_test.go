@@ -40,6 +40,7 @@ const (
 	tea      = "charm.land/bubbletea/v2"
 	cmp      = "github.com/google/go-cmp/cmp"
 	ansi     = "github.com/charmbracelet/x/ansi"
+	profile  = "github.com/charmbracelet/colorprofile"
 	dbus     = "github.com/godbus/dbus/v5"
 	slackgo  = "github.com/slack-go/slack/..."
 	ws       = "github.com/gorilla/websocket"
@@ -49,10 +50,19 @@ const (
 	promData = "github.com/prometheus/client_model/go"
 	otel     = "go.opentelemetry.io/otel/..."
 	otlp     = "go.opentelemetry.io/proto/otlp/..."
+	zstd     = "github.com/klauspost/compress/zstd"
 	proto    = module + "proto/thoughtgate/v1"
 	extProto = module + "proto/thoughtgate/extension/v1"
 	gitleaks = "github.com/zricethezav/gitleaks/v8/..."
 	zerolog  = "github.com/rs/zerolog"
+	rapid    = "pgregory.net/rapid"
+
+	// The engine of a fleet. Nothing but tg-fleet speaks its protocol.
+	nats       = "github.com/nats-io/nats.go/..."
+	natsServer = "github.com/nats-io/nats-server/v2/server"
+	natsJWT    = "github.com/nats-io/jwt/v2"
+	nkeys      = "github.com/nats-io/nkeys"
+	ageSeal    = "filippo.io/age"
 
 	consoleTest = "cmd/tgctl/internal/consoletest"
 )
@@ -61,36 +71,49 @@ const (
 // library. Packages are named from the top of the repository; daemon/* and
 // internal/* stand for what has no line of its own. Tests may import anything.
 var mayImport = map[string][]string{
-	"internal/*":         {sys, json},
-	"internal/child":     {sys, "internal/proc"},
-	"internal/sock":      {sys, "internal/proc"},
-	"internal/rawjson":   {json, "internal/wire"},
-	"internal/mcp":       {sys, json, "internal/wire"},
-	"internal/rpc":       {json, "internal/wire"},
-	"internal/agenthook": {"internal/rawjson", "internal/wire"},
+	"internal/*":            {sys, json},
+	"internal/child":        {sys, "internal/proc"},
+	"internal/sock":         {sys, "internal/proc"},
+	"internal/rawjson":      {json, "internal/wire"},
+	"internal/tuf":          {json, "internal/rawjson"},
+	"internal/mcp":          {sys, json, "internal/wire"},
+	"internal/rpc":          {json, "internal/wire"},
+	"internal/record/calls": {"internal/mcp", "internal/record", "internal/wire"},
+	"internal/agenthook":    {"internal/rawjson", "internal/wire"},
 	// What a command would destroy, and its copies.
 	"internal/worktree": {"internal/beneath"},
 	"internal/undo":     {sys, "internal/beneath"},
+	// What agents write down about their conversations.
+	"internal/transcript": {"internal/beneath"},
 	// One package for each syntax of configuration files, which alone knows the
 	// library that reads it, on what is the same for all of them.
 	"internal/edit/edittest": {"internal/edit"},
 	"internal/edit/jsonc":    {sys, json, hujson, "internal/edit"},
 	"internal/edit/tomledit": {toml, "internal/edit"},
 	"internal/edit/yamledit": {yaml, "internal/edit"},
-	"internal/agentconf":     {sys, json, diff, nethttp, "internal/agenthook", "internal/edit", "internal/edit/jsonc", "internal/edit/tomledit", "internal/edit/yamledit"},
-	"internal/display":       {sys, json, text},
-	"internal/uri":           {idna},
+	"internal/agentconf":     {sys, json, diff, nethttp, "internal/agenthook", "internal/edit", "internal/edit/jsonc", "internal/edit/tomledit", "internal/edit/yamledit", "internal/proc", "internal/uri"},
+	"internal/browse":        {sys, "internal/uri"},
+	// What travels in a fleet. Only its stream is packed, by what the daemon does not link.
+	"internal/fleet":        {},
+	"internal/fleet/stream": {zstd, "internal/fleet", "internal/record"},
+	"internal/display":      {sys, json, text},
+	"internal/uri":          {idna},
 	// Command lines: the only package that knows the parser, and what is known of programs.
 	"internal/shell":         {shsyntax},
 	"internal/shell/effects": {"internal/shell"},
 	// Test material: TestImports lets nothing outside import it.
-	"internal/test/*":          {sys, json},
-	"internal/test/golden":     {cmp},
-	"internal/test/bench":      {sys, protobuf, proto, "client", "internal/test/rig"}, // it measures from where people are, on a finer clock than /proc has
-	"internal/test/fake":       {sys, json, toml, yaml},                               // its agents read what ours rewrite
-	"internal/test/rig":        {sys, "internal/test/programs", "internal/test/tempdir"},
-	"internal/test/sessionbus": {dbus, "internal/test/rig"},
-	"internal/test/programs":   {sys, "internal/test/tempdir"},
+	"internal/test/*":            {sys, json},
+	"internal/test/golden":       {cmp},
+	"internal/test/browser":      {json, ws, "internal/test/tempdir"},
+	"internal/test/pictures":     {"internal/test/browser", "internal/test/golden"},
+	"internal/test/bench":        {sys, protobuf, proto, "client", "internal/test/rig"}, // it measures from where people are, on a finer clock than /proc has
+	"internal/test/behind":       {protobuf, proto, "client", "internal/test/rig"},
+	"internal/test/fake":         {sys, json, toml, yaml}, // its agents read what ours rewrite
+	"internal/test/rig":          {sys, "internal/test/programs", "internal/test/tempdir"},
+	"internal/test/sessionbus":   {dbus, "internal/test/rig"},
+	"internal/test/fleet/demo":   {"internal/demo", "internal/test/fleet/server"},
+	"internal/test/fleet/server": {natsServer},
+	"internal/test/programs":     {sys, "internal/test/tempdir"},
 
 	// A part of daemons that tests build.
 	"internal/test/kills/testdata/stop": {sys},
@@ -122,9 +145,10 @@ var mayImport = map[string][]string{
 	"daemon/runtime/supervise": {sys, sync, "internal/...", "daemon/gate"},
 	"daemon/runtime/agent":     {sys, json, "internal/...", "daemon/gate", "daemon/config", "daemon/runtime/supervise", "daemon/submit"},
 	// Servers behind an address. They are judged elsewhere.
-	"daemon/remote":            {"internal/...", "daemon/remote/sse", nethttp, idna},
+	"daemon/remote":            {"internal/...", "daemon/remote/sse", nethttp},
 	"daemon/remote/sse":        {},
 	"daemon/facts":             {sys, json, sync, text, "internal/...", "daemon/gate", "daemon/config"},
+	"daemon/fleet":             {json, "internal/...", "daemon/gate", "daemon/store"},
 	"daemon/runtime/backend":   {"internal/...", "daemon/gate", "daemon/runtime/supervise"},
 	"daemon/observe/metrics":   {"internal/...", "daemon/gate", "daemon/config", prom, promText, promData},
 	"daemon/approval/presence": {sys, argon2, "internal/...", "daemon/gate", "daemon/store"},
@@ -171,34 +195,45 @@ var mayImport = map[string][]string{
 	"cmd/tg-shim/attach": {hpack, rawproto, "internal/sock"},
 	"cmd/tg-shim/hook":   {"cmd/tg-shim/attach", "internal/wire"},
 	"cmd/tg-shim/serve":  {sys, term, "cmd/tg-shim/attach", "internal/child", "internal/mcp", "internal/private", "internal/proc", "internal/wire"},
+	// The courier of a fleet, and what those who run its engine use.
+	"cmd/tg-fleet":         {grpc, protobuf, proto, nats, "cmd/tg-fleet/...", "internal/fleet/...", "internal/private", "internal/record", "internal/secret", "internal/sock"},
+	"cmd/tg-fleet/courier": {grpc, protobuf, proto, otlp, nats, natsJWT, nkeys, ageSeal, "cmd/tg-fleet/engine", "cmd/tg-fleet/streams", "internal/fleet/...", "internal/record", "internal/secret", "internal/tuf"},
+	"cmd/tg-fleet/engine":  {nats, natsJWT, nkeys, "cmd/tg-fleet/streams", "internal/fleet", "internal/secret"},
+	"cmd/tg-fleet/logs":    {nats, "cmd/tg-fleet/streams", "internal/fleet/...", "internal/record"},
+	"cmd/tg-fleet/streams": {nats},
 	"cmd/tgctl": {cobra, "internal/private",
-		"cmd/tgctl/internal/ui", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/audit", "cmd/tgctl/internal/daemon", "cmd/tgctl/internal/doctor", "cmd/tgctl/internal/ext", "cmd/tgctl/internal/inbox", "cmd/tgctl/internal/man", "cmd/tgctl/internal/notify", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/slack", "cmd/tgctl/internal/status", "cmd/tgctl/internal/tour", "cmd/tgctl/internal/trust", "cmd/tgctl/internal/wrap"},
+		"cmd/tgctl/internal/ui", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/audit", "cmd/tgctl/internal/daemon", "cmd/tgctl/internal/dashboard", "cmd/tgctl/internal/doctor", "cmd/tgctl/internal/ext", "cmd/tgctl/internal/fleet", "cmd/tgctl/internal/inbox", "cmd/tgctl/internal/login", "cmd/tgctl/internal/man", "cmd/tgctl/internal/notify", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/scan", "cmd/tgctl/internal/slack", "cmd/tgctl/internal/status", "cmd/tgctl/internal/tour", "cmd/tgctl/internal/trust", "cmd/tgctl/internal/wrap"},
 	"cmd/tgctl/host": {sys, "internal/proc"},
 	// How messages are written with --json: it knows them by their descriptors alone.
-	"cmd/tgctl/internal/pbjson":   {json, protobuf},
-	"cmd/tgctl/internal/approval": {proto, "client", "internal/display", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
-	"cmd/tgctl/internal/inbox":    {cobra, diff, qr, tea, ansi, protobuf, proto, "client", "client/inbox", "internal/display", "internal/private", "internal/rawjson", "internal/record", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/audit", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
-	"cmd/tgctl/internal/agentenv": {"client", "internal/agentconf", "internal/sock", "cmd/tgctl/internal/connect"},
-	"cmd/tgctl/internal/wrap":     {sys, term, cobra, pflag, proto, "client", "internal/agentconf", "internal/agenthook", "internal/child", "internal/display", "internal/proc", "internal/sock", "cmd/tgctl/internal/agentenv", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/trust", "cmd/tgctl/internal/ui"},
-	"cmd/tgctl/internal/policy":   {sys, json, cobra, diff, protobuf, proto, "client", "internal/agentconf", "internal/display", "internal/record", "internal/sock", "cmd/tgctl/internal/agentenv", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
-	"cmd/tgctl/internal/notify":   {sys, dbus, cobra, proto, "client", "client/inbox", "internal/display", "internal/proc", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
-	"cmd/tgctl/internal/programs": {cobra, protobuf, proto, "client", "internal/display", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
-	"cmd/tgctl/internal/status":   {cobra, proto, "client", "internal/agentconf", "internal/display", "internal/sock", "cmd/tgctl/host", "cmd/tgctl/internal/agentenv", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/daemon", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/ui"},
-	"cmd/tgctl/internal/man":      {cobra, pflag, "cmd/tgctl/internal/connect", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/ui"},
-	"cmd/tgctl/internal/doctor":   {cobra, proto, "client", "internal/agentconf", "internal/agenthook", "internal/demo", "internal/display", "internal/proc", "internal/record", "internal/service", "internal/sock", "cmd/tgctl/host", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/daemon", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/status", "cmd/tgctl/internal/ui"},
-	"cmd/tgctl/internal/ext":      {cobra, proto, "client", "internal/display", "internal/sock", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/ui"},
-	"cmd/tgctl/internal/trust":    {json, cobra, diff, proto, "client", "internal/display", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
-	"cmd/tgctl/internal/daemon":   {sys, cobra, proto, "client", "internal/beside", "internal/display", "internal/proc", "internal/service", "internal/sock", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/ui"},
-	"cmd/tgctl/internal/tour":     {cobra, proto, "internal/child", "internal/demo", "internal/display", "internal/sock", "cmd/tgctl/host", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/audit", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
-	"cmd/tgctl/internal/audit":    {cobra, protobuf, proto, "client", "internal/display", "internal/record", "internal/sock", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
-	"cmd/tgctl/internal/connect":  {sys, cobra, proto, "client", "internal/beside", "internal/display", "internal/proc", "internal/service", "internal/sock", "cmd/tgctl/host", "cmd/tgctl/internal/ui"},
-	"cmd/tgctl/internal/ui":       {term, cobra, protobuf, proto, "client", "internal/display", "internal/rawjson", "cmd/tgctl/internal/pbjson"},
+	"cmd/tgctl/internal/pbjson":    {json, protobuf},
+	"cmd/tgctl/internal/approval":  {proto, "client", "internal/display", "internal/private", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/inbox":     {cobra, diff, tea, ansi, profile, protobuf, proto, "client", "client/inbox", "internal/display", "internal/private", "internal/rawjson", "internal/record", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/audit", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/agentenv":  {"client", "internal/agentconf", "internal/sock", "cmd/tgctl/internal/connect"},
+	"cmd/tgctl/internal/wrap":      {sys, term, cobra, pflag, proto, "client", "internal/agentconf", "internal/agenthook", "internal/child", "internal/display", "internal/proc", "internal/sock", "cmd/tgctl/internal/agentenv", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/trust", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/policy":    {sys, json, cobra, diff, protobuf, proto, "client", "internal/agentconf", "internal/display", "internal/rawjson", "internal/record", "internal/sock", "cmd/tgctl/internal/agentenv", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/notify":    {sys, dbus, cobra, proto, "client", "client/inbox", "internal/display", "internal/proc", "internal/sock", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/phone", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/phone":     {sync, proto, "client", "client/inbox", "internal/display", "internal/secret", "internal/sock", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/dashboard": {cobra, protobuf, proto, "client", "client/inbox", "internal/browse", "internal/display", "internal/private", "internal/record", "internal/record/calls", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/audit", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/inbox", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/status", "cmd/tgctl/internal/trust", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/programs":  {cobra, protobuf, proto, "client", "internal/display", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/status":    {cobra, protobuf, proto, "client", "internal/agentconf", "internal/display", "internal/record", "internal/record/calls", "internal/sock", "cmd/tgctl/host", "cmd/tgctl/internal/agentenv", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/audit", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/daemon", "cmd/tgctl/internal/fleet", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/scan":      {cobra, proto, "client", "internal/agentconf", "internal/agenthook", "internal/beneath", "internal/display", "internal/rawjson", "internal/transcript", "internal/wire", "cmd/tgctl/internal/agentenv", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/man":       {cobra, pflag, "cmd/tgctl/internal/connect", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/doctor":    {cobra, proto, "client", "internal/agentconf", "internal/agenthook", "internal/demo", "internal/display", "internal/proc", "internal/record", "internal/service", "internal/sock", "cmd/tgctl/host", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/daemon", "cmd/tgctl/internal/fleet", "cmd/tgctl/internal/phone", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/status", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/ext":       {cobra, proto, "client", "internal/display", "internal/sock", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/trust":     {json, cobra, diff, proto, "client", "internal/display", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/daemon":    {sys, cobra, proto, "client", "internal/beside", "internal/display", "internal/proc", "internal/service", "internal/sock", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/fleet":     {sys, cobra, protobuf, proto, "client", "internal/display", "internal/fleet", "internal/tuf", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/login":     {cobra, proto, "client", "internal/agentconf", "internal/browse", "internal/display", "internal/private", "cmd/tgctl/internal/agentenv", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/tour":      {cobra, proto, "internal/child", "internal/demo", "internal/display", "internal/sock", "cmd/tgctl/host", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/audit", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/audit":     {cobra, protobuf, proto, "client", "internal/display", "internal/record", "internal/record/calls", "internal/sock", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/connect":   {sys, cobra, proto, "client", "internal/beside", "internal/display", "internal/proc", "internal/service", "internal/sock", "cmd/tgctl/host", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/ui":        {term, ansi, cobra, pflag, qr, protobuf, proto, "client", "internal/display", "internal/rawjson", "cmd/tgctl/internal/pbjson"},
 
 	// Test material for the commands, outside of internal/test since it runs what only tgctl may import.
-	consoleTest: {cobra, grpc, protobuf, proto, "client", "internal/agentconf", "internal/display", "internal/record", "internal/sock", "internal/test/golden", "internal/test/tempdir", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
+	consoleTest: {rapid, cobra, grpc, protobuf, proto, "client", "internal/agentconf", "internal/display", "internal/record", "internal/sock", "internal/test/golden", "internal/test/pictures", "internal/test/tempdir", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
 
 	// No other package talks to Slack. What else has to know of a surface: docs/development.md.
-	"cmd/tgctl/internal/slack":           {sys, slackgo, ws, sync, cobra, proto, "client", "client/inbox", "internal/display", "internal/secret", "internal/sock", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/slack":           {slackgo, ws, sync, cobra, proto, "client", "client/inbox", "internal/display", "internal/secret", "internal/sock", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/slack/fakeslack": {ws},
 }
 

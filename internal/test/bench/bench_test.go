@@ -1,3 +1,4 @@
+//gotest:plain it measures programs that are built without the race detector, and nothing of it ships
 package main
 
 import (
@@ -169,7 +170,7 @@ func built(t *testing.T) string {
 	if err := programs.PlaceIn(dir); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("go", "build", "-buildvcs=false", "-tags", "grpcnotrace", "-o", folder+"/", "../../../extensions/"+quota)
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", "grpcnotrace", "-o", folder+"/", "../../../extensions/"+quota)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", quota, err, out)

@@ -30,9 +30,9 @@ type turns struct {
 	cpu      compared // seconds for 10,000
 }
 
-// calls measures messages of a kind with flight of them pending at a time.
-func (h *fixture) calls(k kind, flight, n int) (*turns, error) {
-	t := &turns{contest: h.contest(), p50: compared{}, p99: compared{}, rate: compared{}, cpu: compared{}}
+// calls measures messages of a kind with flight of them pending at a time, in n turns of each way.
+func (c *contest) calls(k kind, flight, n int) (*turns, error) {
+	t := &turns{contest: c, p50: compared{}, p99: compared{}, rate: compared{}, cpu: compared{}}
 	sessions, err := t.open()
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (h *fixture) calls(k kind, flight, n int) (*turns, error) {
 
 // take measures one kind of message with one number in flight, and reports it.
 func (h *fixture) take(r *report, k kind, flight, n int) error {
-	t, err := h.calls(k, flight, n)
+	t, err := h.contest().calls(k, flight, n)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func measureThroughput(h *fixture, r *report, o options) error {
 func measureAlways(h *fixture, r *report, o options) error {
 	var syncs []float64
 	n := max(3, o.turns/3)
-	t, err := h.calls(governed, 1, n)
+	t, err := h.contest().calls(governed, 1, n)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ const (
 	callRate  = "Governed calls a second, and the processor time they take"
 	passTime  = "A message that passes unjudged: from when it is sent until its answer is read"
 	passRate  = "Such messages a second, and the processor time they take"
+	webTime   = "A governed call to a server behind an address: from when it is sent until its answer is read"
 	largeRate = "Large messages, one at a time"
 	starting  = "Start"
 	holding   = "Memory"
@@ -34,6 +35,7 @@ var themes = []struct{ name, about string }{
 	{callRate, "The ratio is the gate's rate over the floor's. CPU is that of shim, daemon and server together."},
 	{passTime, "The ratio is what the gate adds over what the floor adds."},
 	{passRate, "The ratio is the gate's rate over the floor's."},
+	{webTime, "The server speaks HTTP on this machine. Direct is an agent that does, too, and floor the same agent through a plain reverse proxy, `httputil.ReverseProxy` of Go in a process of its own. The ratio is what the gate adds over what the proxy adds. CPU is that of all processes but the agent."},
 	{largeRate, "The ratio is the gate's rate over the floor's."},
 	{starting, "Each server is a process of its own behind a shim of its own, or a peer. Its own start is in all columns but what the gate adds."},
 	{holding, "Resident is what /proc tells, PSS counts shared pages by their share, and peak is the most that was resident meanwhile. Of the daemon only root is told these two. In the place of the shim of others stands the peer."},
@@ -46,6 +48,13 @@ var themes = []struct{ name, about string }{
 
 // figures are all measured figures, in the order of the page.
 var figures = append(append(messageFigures(), []figure{
+	{"remote.json.p50", webTime, "answers in JSON, p50", "µs", "adds ≤ 1.5 × floor", ratioAtMost(1.5)},
+	{"remote.json.p99", webTime, "answers in JSON, p99", "µs", "", nil},
+	{"remote.json.cpu", webTime, "answers in JSON, CPU for 10,000", "s", "", nil},
+	{"remote.events.p50", webTime, "answers in streams of events, p50", "µs", "adds ≤ 1.5 × floor", ratioAtMost(1.5)},
+	{"remote.events.p99", webTime, "answers in streams of events, p99", "µs", "", nil},
+	{"remote.events.cpu", webTime, "answers in streams of events, CPU for 10,000", "s", "", nil},
+
 	{"large.result", largeRate, "result of 8 MB", "MB/s", "≥ 0.5 × floor, ≥ base", every(ratioAtLeast(0.5), timesBase(1))},
 	{"large.arguments", largeRate, "arguments of 8 MB", "MB/s", "", nil},
 	{"large.arguments.1", largeRate, "arguments of 1 MB", "MB/s", "", nil},
@@ -73,6 +82,7 @@ var figures = append(append(messageFigures(), []figure{
 	{"memory.daemon.8MBs", holding, "daemon, 20 results of 8 MB", "MB", "peak ≤ 80", peakAtMost(80)},
 	{"memory.daemon.arguments", holding, "daemon, 20 arguments of 8 MB", "MB", "", nil},
 	{"memory.daemon.200", holding, "daemon, 200 shims and 1,000 policies", "MB", "", nil},
+	{"memory.remote", holding, "each of 200 sessions with one server behind an address", "MB", "", nil},
 	{"memory.stays", holding, "both: what stays of 10 MB of arguments for 10 s", "MB", "≤ 10", atMost(10)},
 
 	{"memory.servers.1", crowding, "1 server", "MB", "", nil},

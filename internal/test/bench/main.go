@@ -34,6 +34,9 @@ func main() {
 			return
 		case "floor":
 			os.Exit(copyBetween(os.Args[2:]))
+		case "web":
+			fmt.Fprintln(os.Stderr, "bench:", serveWeb(os.Args[2:]))
+			os.Exit(1)
 		case "agent":
 			os.Exit(launched())
 		}
@@ -62,6 +65,7 @@ var measurements = []struct {
 	{name: "latency", take: measureLatency},
 	{name: "always", config: "audit: {sync: always}\n", take: measureAlways},
 	{name: "throughput", take: measureThroughput},
+	{name: "remote", take: measureRemote},
 	{name: "large", take: measureLarge},
 	{name: "start", restarts: true, take: measureStart},
 	{name: "memory", take: measureMemory},

@@ -15,7 +15,8 @@ import (
 // returns N bytes of text.
 func serve(in io.Reader, out io.Writer) {
 	r := bufio.NewReaderSize(in, 1<<20)
-	var line, answer, text []byte
+	var line []byte
+	var a answerer
 	for {
 		part, err := r.ReadSlice('\n')
 		line = append(line, part...)
@@ -25,22 +26,34 @@ func serve(in io.Reader, out io.Writer) {
 		if err != nil {
 			return
 		}
-		if id := member(line, `"id":`); id != nil {
-			answer = append(answer[:0], `{"jsonrpc":"2.0","id":`...)
-			answer = append(append(answer, id...), `,"result":{"content":[{"type":"text","text":"`...)
-			if n, err := strconv.Atoi(string(member(line, `"name":"size-`))); err == nil {
-				if len(text) != n { // created once, so that only the ways differ
-					text = bytes.Repeat([]byte("x"), n)
-				}
-				answer = append(answer, text...)
-			}
-			answer = append(answer, "\"}]}}\n"...)
+		if answer := a.answer(line); answer != nil {
 			if _, err := out.Write(answer); err != nil {
 				return
 			}
 		}
 		line = line[:0]
 	}
+}
+
+// answerer answers messages, and keeps its memory between answers.
+type answerer struct{ line, text []byte }
+
+// answer returns the line that answers a message, or nil if that is no request. It is valid until the next call.
+func (a *answerer) answer(line []byte) []byte {
+	id := member(line, `"id":`)
+	if id == nil {
+		return nil
+	}
+	a.line = append(a.line[:0], `{"jsonrpc":"2.0","id":`...)
+	a.line = append(append(a.line, id...), `,"result":{"content":[{"type":"text","text":"`...)
+	if n, err := strconv.Atoi(string(member(line, `"name":"size-`))); err == nil {
+		if len(a.text) != n { // created once, so that only the ways differ
+			a.text = bytes.Repeat([]byte("x"), n)
+		}
+		a.line = append(a.line, a.text...)
+	}
+	a.line = append(a.line, "\"}]}}\n"...)
+	return a.line
 }
 
 // member returns what follows key, up to the next comma, quote or brace.

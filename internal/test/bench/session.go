@@ -19,7 +19,7 @@ import (
 
 // session is a started server, seen from the agent: the client is the same for all ways.
 type session struct {
-	cmd  *exec.Cmd
+	cmd  *exec.Cmd // nil for a server behind an address that the agent speaks to itself
 	in   io.WriteCloser
 	out  *bufio.Reader
 	next int
@@ -43,6 +43,20 @@ const (
 // start starts a session. A peer's session has a folder of its own, which is its home and
 // current directory.
 func (w way) start() (*session, error) {
+	s, err := w.begin()
+	if err == nil && w.greets {
+		if err = s.greet(); err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}
+	return s, err
+}
+
+func (w way) begin() (*session, error) {
+	if w.address != "" {
+		c := newCarrier(w.address)
+		return &session{in: c, out: bufio.NewReaderSize(c, 1<<20)}, nil
+	}
 	s := &session{cmd: exec.Command(w.command[0], w.command[1:]...)}
 	s.cmd.Env, s.cmd.Stderr = w.env, os.Stderr
 	if w.isPeer() {
@@ -88,6 +102,9 @@ func (s *session) pid() int { return s.cmd.Process.Pid }
 func (s *session) close() error {
 	s.in.Close()
 	s.sending.Wait()
+	if s.cmd == nil {
+		return nil
+	}
 	if s.life == nil {
 		if err := s.cmd.Wait(); err != nil {
 			return fmt.Errorf("%s: %w", s.cmd.Path, err)

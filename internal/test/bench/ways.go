@@ -30,6 +30,9 @@ type way struct {
 	env     []string
 	fixture *fixture // the fixture whose daemon is used; nil for none
 	folders string   // for a peer, where each session gets a folder; empty otherwise
+	address string   // of an HTTP server that the agent speaks to itself; empty if it starts command
+	beside  []int    // processes of the way that are no descendants of command
+	greets  bool     // its sessions begin with a handshake
 }
 
 func (w way) isPeer() bool { return w.folders != "" }
@@ -93,9 +96,12 @@ type contest struct {
 	failed  map[int]error // errors of the base and of peers that failed
 }
 
-func (h *fixture) contest() *contest {
-	c := &contest{ways: h.ways(), failed: map[int]error{}}
-	for place := range c.ways {
+func (h *fixture) contest() *contest { return among(h.ways()...) }
+
+// among returns a contest of other ways than those of all measurements.
+func among(ways ...way) *contest {
+	c := &contest{ways: ways, failed: map[int]error{}}
+	for place := range ways {
 		c.entered = append(c.entered, place)
 	}
 	return c
@@ -189,11 +195,14 @@ func (c crew) close() error {
 // used returns the processor time of all processes of a way, including the server but not this
 // program.
 func (w way) used(s *session) time.Duration {
-	var total time.Duration
-	for _, pid := range family(s.pid()) {
+	total, pids := w.daemonCPU(), w.beside
+	if s.cmd != nil {
+		pids = append(family(s.pid()), pids...)
+	}
+	for _, pid := range pids {
 		total += cpu(pid)
 	}
-	return total + w.daemonCPU()
+	return total
 }
 
 // daemonCPU returns the processor time of a way's daemon; zero if it has none.

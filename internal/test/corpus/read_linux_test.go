@@ -173,11 +173,11 @@ var grave = []struct {
 	reason string
 	words  *regexp.Regexp
 }{
-	{"has a word that deletes, overwrites or stops", regexp.MustCompile(`(^|[^\w.-])(rm|rmdir|unlink|shred|srm|wipe|dd|mkfs[.\w]*|mkswap|fdisk|sfdisk|parted|truncate|kill|killall|pkill|skill|shutdown|reboot|halt|poweroff|init|telinit)($|[^\w.-])|-delete\b|\bhistory -[cd]\b|> */dev/(fd|sd|hd)`)},
-	{"changes what runs by itself", regexp.MustCompile(`\bcrontab($| *$| -($|[^l]))|\bcrontab +-u +\S+ +-($|[^l])|/etc/cron|~/\.(bash|zsh)rc\b.*|\b(useradd|usermod|userdel|passwd|visudo|iptables|modprobe|insmod)\b`)},
-	{"writes what belongs to the system", regexp.MustCompile(`\b(cp|mv|ln|install)\b.* "?/(usr|lib|etc|var/lib)/\S*$|\btee\b.*/(etc|sys|proc)/|\bfind /etc\b.*\b(mv|cp)\b`)},
+	{"has a word that deletes, overwrites or stops", regexp.MustCompile(`(^|[^\w.-])(rm|rmdir|unlink|shred|srm|wipe|dd|mkfs[.\w]*|mkswap|fdisk|sfdisk|parted|truncate|kill|killall|pkill|skill|shutdown|reboot|halt|poweroff|init|telinit)($|[^\w.-])|-delete\b|\bhistory -[cd]\w*\b|> */dev/(fd|sd|hd)`)},
+	{"changes what runs by itself", regexp.MustCompile(`\bcrontab($| *$| -($|[^l])| +[\w./$])|\bcrontab +-u +\S+ +-($|[^l])|/etc/cron|/var/spool/cron|/LaunchAgents\b|\bchsh\b|~/\.(bash|zsh)rc\b.*|\b(useradd|usermod|userdel|passwd|visudo|iptables|modprobe|insmod)\b`)},
+	{"writes what belongs to the system", regexp.MustCompile(`\b(cp|mv|ln|install)\b.* "?/(usr|lib|etc|var/lib)/\S*$|\btee\b.*/(etc|sys|proc)/|\bfind /etc\b.*\b(mv|cp)\b|\bmv "?/(usr|lib|etc|bin|sbin)/|\bcp\b.* "?/lib/modules/|\b(chmod|chgrp|chown)\b.* "?/(usr|lib|etc|bin|sbin)/`)},
 	{"changes the owners of files, which are lost then, or sets bits that give rights", regexp.MustCompile(`\b(chown|chgrp)\b.* -\w*R|\b(chown|chgrp) -\w*R|\bchmod\b.*([ug]\+\w*s| [2467]\d\d\d )`)},
-	{"sends files of the machine to another", regexp.MustCompile(`\b(rsync|scp)\b.* ['"]?[\w.-]*@?[\w.-]+:`)},
+	{"sends files of the machine to another", regexp.MustCompile(`\b(rsync|scp)\b.* ['"]?[\w.-]*@?[\w.-]+:|\bcurl\b.* -\w*T\b|\| *ssh\b|\bssh\b.*[^<]<[^<]`)},
 	{"runs code that another machine sends", regexp.MustCompile(`\b(curl|wget)\b.*\| *(sudo +)?(ba|z|da)?sh\b|(<|\$)\((curl|wget)\b`)},
 	{"opens or sends credentials", regexp.MustCompile(`\bcat ~/\.ssh\b|Authorization: *(Token|Bearer)`)},
 }

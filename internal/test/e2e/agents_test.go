@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"flag"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -69,7 +70,21 @@ var realAgents = []realAgent{
 		env:     []string{"COPILOT_OFFLINE=true", "COPILOT_AUTO_UPDATE=false", "COPILOT_MODEL=m", "COPILOT_PROVIDER_BASE_URL=@model"},
 		arrange: func(h *fixture) []string { return []string{h.listed("home/.copilot/mcp-config.json", "one", "two")} }, told: true,
 	},
+	{
+		name: "crush", program: "@charmland/crush/bin/crush", args: []string{"run", "--quiet", "hello"}, env: slices.Concat(crushEnv, []string{"MODEL=@model"}),
+		arrange: func(h *fixture) []string {
+			one := h.watchedServer("one")
+			server := h.text(map[string]any{"type": "stdio", "command": one.Command, "args": one.Args, "env": one.Env})
+			return []string{h.write("config/crush/crush.json", strings.TrimSuffix(crushConfig, "}")+",\n\"mcp\": { \"one\" :"+server+"}}", 0o600)}
+		},
+	},
 }
+
+// Crush takes its model from its settings only, in which it puts variables in. It fetches no list of models.
+const crushConfig = `{ "providers": {"x": {"type": "openai-compat", "base_url": "$MODEL", "api_key": "k", "models": [{"id": "m", "name": "m", "context_window": 100000, "default_max_tokens": 1000}]}},
+	"models": {"large": {"provider": "x", "model": "m"}, "small": {"provider": "x", "model": "m"}} }`
+
+var crushEnv = []string{"CRUSH_DISABLE_PROVIDER_AUTO_UPDATE=1", "CRUSH_DISABLE_DEFAULT_PROVIDERS=1", "CRUSH_DISABLE_METRICS=1"}
 
 // offline keeps agents from asking the world for news: nobody listens there.
 var offline = []string{
@@ -81,16 +96,25 @@ var offline = []string{
 // where nothing else runs.
 const agentPatience = 5 * time.Minute
 
+// everyWay has agents of others governed in every way that there is.
+var everyWay = flag.Bool("ways", false, "have each agent of others governed in every way; otherwise each in one, in turn")
+
+// otherTurn is why a way is skipped without everyWay.
+const otherTurn = "it is the turn of other agents with this; make test-all has all"
+
 // TestRealAgents has agents of others start their servers under wrap: each
 // through the shim, and with their files afterwards as they were.
 func TestRealAgents(t *testing.T) {
-	for _, a := range realAgents {
+	for turn, a := range realAgents {
 		ways := [][]string{nil}
 		if a.told {
 			ways = append(ways, []string{"--rewrite"})
 		}
-		for _, flags := range ways {
+		for way, flags := range ways {
 			t.Run(strings.Join(append([]string{a.name, a.args[0]}, flags...), " "), func(t *testing.T) {
+				if !*everyWay && way != turn%len(ways) {
+					t.Skip(otherTurn)
+				}
 				needProc(t)
 				program := a.installed(t)
 				t.Parallel()

@@ -126,7 +126,7 @@ func TestDemo(t *testing.T) {
 				t.Errorf("exit %d", code)
 			}
 			if test.keys != "" {
-				d.until("tgctl wrap -- claude")
+				d.until("tgctl scan")
 			}
 			text := d.text()
 			at := 0
@@ -141,6 +141,9 @@ func TestDemo(t *testing.T) {
 					}
 					at = i
 				}
+			}
+			if strings.Index(text, "held as question") < strings.Index(text, "3. It wants to send") {
+				t.Error("the question comes before its call")
 			}
 			escapes := regexp.MustCompile(`\x1b\[[0-9;]*m`)
 			for line := range strings.Lines(escapes.ReplaceAllString(text, "")) {

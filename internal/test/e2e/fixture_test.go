@@ -158,7 +158,9 @@ func (h *fixture) servers(mode os.FileMode, servers map[string]entry) string {
 
 // entry is a server in a configuration.
 type entry struct {
-	Command string            `json:"command"`
+	Type    string            `json:"type,omitempty"`
+	URL     string            `json:"url,omitempty"`
+	Command string            `json:"command,omitempty"`
 	Args    []string          `json:"args,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
 }
@@ -477,6 +479,7 @@ type logged struct {
 	Method    string   `json:"method"`
 	Tool      string   `json:"tool"`
 	Verdict   string   `json:"verdict"`
+	Gate      string   `json:"gate"`
 	Rule      string   `json:"rule"`
 	Reason    string   `json:"reason"`
 	Approval  string   `json:"approval"`

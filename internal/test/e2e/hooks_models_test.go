@@ -139,13 +139,18 @@ func messages(w io.Writer, reason, block, delta string) {
 	event("message_stop", "")
 }
 
-// useByResponses gives a text to a tool that takes any text, and all others arguments.
+// useByResponses gives a text to a tool that takes any text, and all others arguments. A slash in the name of a tool
+// follows its namespace.
 func useByResponses(w io.Writer, n int, tool string, input []byte) {
+	name, in := tool, ""
+	if namespace, short, ok := strings.Cut(tool, "/"); ok {
+		name, in = short, fmt.Sprintf(`,"namespace":%q`, namespace)
+	}
 	kind, member := "function_call", "arguments"
 	if input[0] != '{' {
 		kind, member = "custom_tool_call", "input"
 	}
-	responses(w, fmt.Sprintf(`{"type":%q,"id":"i%d","call_id":"c%d","name":%q,%q:%s}`, kind, n, n, tool, member, quoted(input)))
+	responses(w, fmt.Sprintf(`{"type":%q,"id":"i%d","call_id":"c%d","name":%q,%q:%s%s}`, kind, n, n, name, member, quoted(input), in))
 }
 
 func responses(w io.Writer, item string) {

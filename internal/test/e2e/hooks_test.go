@@ -133,7 +133,19 @@ var hookedAgents = []hookedAgent{
 		write: func(path string) toolUse {
 			return toolUse{name: "write", input: map[string]any{"filePath": path, "content": "hello"}}
 		},
-		hooks: "config/opencode/plugins/thoughtgate.js",
+		hooks:   "config/opencode/plugins/thoughtgate.js",
+		silence: func(a *hookedAgent, _ *fixture) { a.args = append([]string{"--pure"}, a.args...) },
+	},
+	{
+		program: "crush", args: []string{"run", "--quiet", "hello"}, env: slices.Concat(crushEnv, []string{"MODEL=@model/v1"}),
+		shell: func(command string) toolUse {
+			return toolUse{name: "bash", input: map[string]any{"command": command, "description": "says hello"}}
+		},
+		write: func(path string) toolUse {
+			return toolUse{name: "write", input: map[string]any{"file_path": path, "content": "hello"}}
+		},
+		files: map[string]string{"config/crush/crush.json": crushConfig},
+		hooks: "config/crush/crush.json", wraps: [][]string{nil},
 	},
 }
 
@@ -141,8 +153,11 @@ var hookedAgents = []hookedAgent{
 // forward, one that they deny, some that wait for a person or a daemon, and the first two again
 // without a daemon. The contracts are proven by it.
 func TestHooks(t *testing.T) {
-	for _, a := range hookedAgents {
+	for turn, a := range hookedAgents {
 		a.kind = cmp.Or(a.kind, a.program)
+		if !*everyWay && turn%2 == 0 {
+			a.wraps = nil // it is the turn of the others
+		}
 		t.Run(a.program, func(t *testing.T) {
 			needProc(t)
 			program := a.installed(t)

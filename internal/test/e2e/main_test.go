@@ -38,6 +38,8 @@ func TestMain(m *testing.M) {
 	case "":
 	case "client", "claude":
 		os.Exit(runClient(role))
+	case "speaker":
+		os.Exit(runSpeaker())
 	case "server":
 		os.Exit(runServer())
 	case "caller":
@@ -115,15 +117,22 @@ func noteParent(log string) error {
 // it isn't installed.
 func npmServer(t *testing.T, name string) string {
 	t.Helper()
+	return npmFile(t, "node_modules", "@modelcontextprotocol", name, "dist", "index.js")
+}
+
+// npmFile returns the path of a file of the folder npm, and skips the test where
+// the packages of that folder aren't installed.
+func npmFile(t *testing.T, elem ...string) string {
+	t.Helper()
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skip("node is not installed: this test runs real MCP servers")
 	}
-	path, err := filepath.Abs(filepath.Join("npm", "node_modules", "@modelcontextprotocol", name, "dist", "index.js"))
+	path, err := filepath.Abs(filepath.Join(append([]string{"npm"}, elem...)...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("%s is not installed: `make test` installs it, or npm ci --prefix internal/test/e2e/npm", name)
+		t.Skipf("%s is not installed: `make test` installs it, or npm ci --prefix internal/test/e2e/npm", path)
 	}
 	return path
 }

@@ -12,27 +12,22 @@ package hostile
 
 import (
 	"flag"
-	"os"
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 )
 
 var (
-	casesFile = flag.String("cases", ownCases, "the case file to play")
-	onlyTier  = flag.Int("tier", 2, "play cases up to this tier: 1 is wire and protocol, 2 also what hardens beyond them")
-	behind    = flag.Int("behind", 5, "play one of so many cases with a server behind an address")
-	update    = flag.Bool("update", false, "write testdata/cases.jsonl anew from the tables")
+	casesFile  = flag.String("cases", ownCases, "the case file to play")
+	onlyTier   = flag.Int("tier", 2, "play cases up to this tier: 1 is wire and protocol, 2 also what hardens beyond them")
+	behindEach = flag.Int("behind", 15, "play one of so many cases with each form of a server behind an address")
+	copyEach   = flag.Int("copy", 15, "show of one of so many cases that a program that only copies fails it")
+	update     = flag.Bool("update", false, "write testdata/cases.jsonl anew from the tables")
 )
 
 const ownCases = "testdata/cases.jsonl"
 
-func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == bridgeRole {
-		os.Exit(bridge(os.Args[2:]))
-	}
-	rig.Main(m)
-}
+func TestMain(m *testing.M) { rig.Main(m) }
 
 // policy is what the cases are written for: everything is forwarded but one
 // tool, and each shim says which profile it wants.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/internal/test/behind"
 	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 )
 
@@ -30,6 +31,7 @@ type play struct {
 	open     map[string]bool // raw ids of good requests of the agent
 	expected map[string]bool // good lines, which are no concern of the verdict
 	mark     [2]int          // lines that were there before raw: at the server, at the agent
+	front    *behind.Front   // of a server behind an address, where messages may overtake each other; else nil
 
 	problems []string
 }
@@ -38,9 +40,9 @@ func (p *play) bad(format string, args ...any) {
 	p.problems = append(p.problems, fmt.Sprintf(format, args...))
 }
 
-// run plays c and returns what is wrong.
-func run(t *testing.T, fixture *rig.Fixture, c *Case, o rig.Options) []string {
-	p := &play{Case: c, open: map[string]bool{}, expected: map[string]bool{}}
+// run plays c and returns what is wrong. front is in front of a server behind an address; else it is nil.
+func run(t *testing.T, fixture *rig.Fixture, c *Case, front *behind.Front, o rig.Options) []string {
+	p := &play{Case: c, open: map[string]bool{}, expected: map[string]bool{}, front: front}
 	o.Profile = c.Profile
 	// The race detector multiplies what a process needs.
 	o.Shipped = o.Shipped || c.Expect.MaxRSSMB > 0
@@ -50,7 +52,14 @@ func run(t *testing.T, fixture *rig.Fixture, c *Case, o rig.Options) []string {
 		return []string{fmt.Sprintf("before the bytes under test: %v\nthe shim said: %s", err, p.shim.Stderr())}
 	}
 	p.mark = [2]int{p.shim.Server.Len(), p.shim.Agent.Len()}
+	var copied int64
+	if p.front != nil {
+		copied = p.front.Copied()
+	}
 	p.send()
+	if p.front != nil && p.Direction == fromServer {
+		p.awaitCopy(copied)
+	}
 	if c.Finish != "" {
 		p.finish()
 	} else {
@@ -58,6 +67,9 @@ func run(t *testing.T, fixture *rig.Fixture, c *Case, o rig.Options) []string {
 	}
 	if o.Instead == nil { // else nobody refuses anything
 		p.awaitRefusal()
+	}
+	if p.front != nil {
+		p.awaitRest()
 	}
 	time.Sleep(late)
 	p.checkMemory()
@@ -220,6 +232,15 @@ func (p *play) send() {
 	}
 }
 
+// awaitCopy waits until the lines under test have been given to responses: what is none would end the
+// request on whose response it is. from is what had been copied before them.
+func (p *play) awaitCopy(from int64) {
+	until := from + int64(bytes.LastIndexByte(p.raw, '\n')+1)
+	for end := time.Now().Add(promptly); p.front.Copied() < until && time.Now().Before(end); {
+		time.Sleep(time.Millisecond) // the server may have ended
+	}
+}
+
 // goOn checks that nothing has been hurt.
 func (p *play) goOn() {
 	trip := func() {
@@ -247,6 +268,10 @@ func (p *play) goOn() {
 func (p *play) finish() {
 	if p.Finish == "exit" {
 		_ = p.shim.Server.Exit(0)
+		if p.front != nil { // it stays for as long as its agent
+			p.awaitRest()
+			p.shim.HangUp()
+		}
 		// It may stay for the agent to hang up, but must have answered by then.
 		if _, ok := p.shim.Wait(leaving); !ok {
 			p.shim.HangUp()
@@ -273,6 +298,21 @@ func (p *play) awaitRefusal() {
 		m, err := readMessage(line)
 		return err == nil && !m.has("method") && m.raw("id") == p.Expect.ReplyID
 	})
+}
+
+// awaitRest waits for what must arrive, which nothing that follows tells of: a server behind an address
+// gets each message in a request of its own. judge says what is missing.
+func (p *play) awaitRest() {
+	there, from := p.shim.Server.Inbox, p.mark[0]
+	if p.Direction == fromServer {
+		there, from = p.shim.Agent, p.mark[1]
+	}
+	for _, want := range p.wanted() {
+		_, _ = there.Await(from, promptly, func(line []byte) bool { return p.same(line, want) })
+	}
+	for _, id := range p.Expect.AgentErrorIDs {
+		_, _ = p.shim.Agent.Await(p.mark[1], promptly, func(line []byte) bool { return errorsFor([][]byte{line}, id) == 1 })
+	}
 }
 
 func (p *play) checkMemory() {

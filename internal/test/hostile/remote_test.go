@@ -1,168 +1,143 @@
 package hostile
 
 import (
-	"bufio"
 	"bytes"
-	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
-	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/thoughtgate/thoughtgated/daemon/remote"
+	"github.com/thoughtgate/thoughtgated/internal/test/behind"
 	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// TestRemote plays the cases of the legacy era with a server behind an address. What becomes of the
-// bytes is the same as over pipes. The server is one of 2024-11-05, whose stream has all that the server
-// says, in the order of its lines.
+// TestRemote plays the cases with a server behind an address, which answers in JSON, in streams of
+// events, or on the one stream of 2024-11-05. What becomes of the bytes is the same as over pipes.
 func TestRemote(t *testing.T) {
 	fixture := rig.NewFixture(t)
 	fixture.Configure(policy)
 	fixture.Shipped = true
 	fixture.StartDaemon()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cases := readCases(t, *casesFile)
+	fronts := newFronts(t, 256)
+	env := behind.Session(t, fixture, fronts.addresses)
 	t.Run("all", func(t *testing.T) { // so that the fixture outlives them
-		for i, c := range readCases(t, *casesFile) {
-			if i%*behind > 0 { // make test-all plays all of them
-				continue
+		for n, form := range forms {
+			for i, c := range cases {
+				if (i+n)%*behindEach > 0 { // make test-all plays all of them
+					continue
+				}
+				t.Run(fmt.Sprintf("%s/%s/%s", form, strings.ReplaceAll(c.Class, "/", "_"), c.ID), func(t *testing.T) {
+					if why := differs(c, form); why != "" {
+						t.Skip(why)
+					}
+					t.Parallel()
+					name, front, start := fronts.next(t, form)
+					for _, problem := range run(t, fixture, c, front, rig.Options{Server: name, Env: env, Remote: true, Behind: start}) {
+						t.Error(problem)
+					}
+				})
 			}
-			t.Run(strings.ReplaceAll(c.Class, "/", "_")+"/"+c.ID, func(t *testing.T) {
-				switch {
-				case c.Direction != fromServer:
-					t.Skip("the agent's side has pipes")
-				case c.Era == "modern":
-					t.Skip("2024-11-05 is not modern")
-				case notRemote[c.ID] != "":
-					t.Skip(notRemote[c.ID])
-				}
-				t.Parallel()
-				for _, problem := range run(t, fixture, c, rig.Options{Through: []string{self, bridgeRole}}) {
-					t.Error(problem)
-				}
-			})
 		}
 	})
 }
 
-const (
-	ownEvent = "the lines are events, which end where the server says, whatever is in them"
-	isLost   = "the session is renewed: nobody can know what the message was the answer to"
-)
+var forms = []behind.Form{behind.JSON, behind.Events, behind.Old}
 
-// notRemote says why cases mean something else behind an address. What such bytes come to there is in the
-// tests of daemon/remote.
-var notRemote = map[string]string{
-	"s-framing-cr-between-two": ownEvent, "s-framing-request-in-a-text": ownEvent, "s-framing-two-messages-in-a-text": ownEvent,
-	"s-framing-message-in-a-text-with-crlf": ownEvent, "s-framing-message-in-a-text": ownEvent,
-	"s-framing-too-long": isLost, "s-framing-too-long-id-last": isLost, "s-framing-no-line-end-at-all": isLost,
-}
-
-// bridgeRole is the role of a program that has the server, the rest of its command line, behind an
-// address, and is its client.
-const bridgeRole = "hostile-bridge"
-
-// front is an HTTP server in front of a server on pipes.
-type front struct {
-	in   io.WriteCloser
-	out  *bufio.Reader
-	gone bool
-	mu   sync.Mutex
-}
-
-func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// differs says why a case means something else behind an address; it is empty if it does not.
+func differs(c *Case, form behind.Form) string {
+	sent, _ := c.bytes()
+	isOld, isModern := form == behind.Old, c.Era == "modern"
+	isFromServer := c.Direction == fromServer
 	switch {
-	case r.Method == http.MethodPost && r.URL.Path == "/messages":
-		body, _ := io.ReadAll(r.Body)
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		_, _ = f.in.Write(append(body, '\n'))
-		w.WriteHeader(http.StatusAccepted)
-	case r.Method == http.MethodGet && !f.gone:
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, "event: endpoint\ndata: /messages\n\n")
-		f.copy(w)
-		f.gone = true
-	default:
-		w.WriteHeader(http.StatusMethodNotAllowed)
+	case isModern && isOld:
+		return "2024-11-05 is not modern"
+	case isModern && !isFromServer && bytes.Contains(sent, []byte(`"notifications/cancelled"`)):
+		return "a request is cancelled by closing its response"
+	case isModern && isFromServer && (form == behind.JSON || c.Setup == nil) && !bytes.Contains(sent, []byte(`"result"`)) && !bytes.Contains(sent, []byte(`"error"`)):
+		return "no request is open on whose stream the server could say it"
+	case isFromServer && hasOddLine(sent):
+		return "the lines are events or bodies, which end where the server says, whatever is in them"
+	case isFromServer && form != behind.JSON && hasLoneCR(sent):
+		return "an event's line ends in CR"
+	case isFromServer && form == behind.JSON && hasLoneCR(sent) && json.Valid(sent):
+		return "a line break between tokens of a body is white space"
+	case isFromServer && form == behind.JSON && bytes.Index(sent, []byte(`"id"`)) > behind.Seen:
+		return "the body is another request's, or nobody's: what tells whose comes too late"
+	case isFromServer && isOld && len(sent) > wire.MaxMessage:
+		return "the session is renewed: nobody can know what the message was the answer to"
 	}
+	return ""
 }
 
-// copy writes each line of the server as an event, as it arrives.
-func (f *front) copy(w http.ResponseWriter) {
-	begins := true
-	for {
-		_ = http.NewResponseController(w).Flush()
-		part, err := f.out.ReadSlice('\n')
-		if begins && len(part) > 0 {
-			_, _ = io.WriteString(w, "data: ")
-		}
-		_, _ = w.Write(part)
-		if begins = err == nil; begins {
-			_, _ = io.WriteString(w, "\n")
-		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			_, _ = io.WriteString(w, "\n\n") // a last line without end
-			return
+// hasOddLine reports whether a line ends within a string and others follow.
+func hasOddLine(sent []byte) bool {
+	lines := linesOf(sent)
+	for _, line := range lines[:max(len(lines)-1, 0)] {
+		if n := bytes.Count(line, []byte(`"`)) - bytes.Count(line, []byte(`\"`)); n%2 > 0 {
+			return true
 		}
 	}
+	return false
 }
 
-// output is the client of the connection.
-type output struct{ gone chan error }
-
-func (o output) DeliverWait(_ context.Context, line []byte) error {
-	_, err := os.Stdout.Write(append(bytes.Clone(line), '\n'))
-	return err
+func hasLoneCR(sent []byte) bool {
+	return bytes.Count(sent, []byte("\r")) > bytes.Count(sent, []byte("\r\n"))
 }
 
-func (o output) Gone(err error) { o.gone <- err }
+// fronts are servers behind the addresses of one session. A case has one for itself.
+type fronts struct {
+	addresses map[string]string // by the name of the server
 
-// bridge runs the program and returns its exit code.
-func bridge(command []string) int {
-	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return 1
+	mu   sync.Mutex
+	last int
+	of   []*behind.Front
+}
+
+func newFronts(t *testing.T, n int) *fronts {
+	fs := &fronts{addresses: map[string]string{}, of: make([]*behind.Front, n)}
+	s := httptest.NewServer(fs)
+	t.Cleanup(s.Close)
+	t.Cleanup(s.CloseClientConnections) // streams end with their clients
+	for i := range n {
+		fs.addresses[fmt.Sprintf("x%d", i)] = fmt.Sprintf("%s/%d", s.URL, i)
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return 1
+	return fs
+}
+
+func (fs *fronts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	i, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
+	if err != nil || i < 0 || i >= len(fs.of) {
+		w.WriteHeader(http.StatusNotFound)
+		return
 	}
-	if err := cmd.Start(); err != nil {
-		fmt.Fprintln(os.Stderr, "the bridge of a test:", err)
-		return 1
+	fs.mu.Lock()
+	front := fs.of[i]
+	fs.mu.Unlock()
+	if front == nil {
+		panic(http.ErrAbortHandler)
 	}
-	s := httptest.NewServer(&front{in: in, out: bufio.NewReader(out)})
-	client := output{make(chan error, 4)}
-	conn, err := remote.NewNetwork(net.DefaultResolver, slog.New(slog.DiscardHandler)).Open(remote.Server{ID: "x", Address: s.URL, Policy: remote.Named}, client)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "the bridge of a test:", err)
-		return 1
-	}
-	go func() {
-		defer in.Close()
-		lines := wire.NewReader(os.Stdin, 0)
-		for line := new(wire.Line); lines.Next(line) == nil; {
-			if conn.Write(context.Background(), line.Data) != nil {
-				return
-			}
+	front.ServeHTTP(w, r)
+}
+
+// next returns the name of the next server, what is in front of it, and what starts it.
+func (fs *fronts) next(t *testing.T, form behind.Form) (name string, front *behind.Front, start func(command []string)) {
+	front = &behind.Front{Form: form}
+	fs.mu.Lock()
+	i := fs.last % len(fs.of)
+	fs.last++
+	fs.of[i] = front
+	fs.mu.Unlock()
+	return fmt.Sprintf("x%d", i), front, func(command []string) {
+		stop, err := front.Start(command)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
-	<-client.gone
-	_ = cmd.Wait()
-	return cmd.ProcessState.ExitCode()
+		t.Cleanup(stop)
+	}
 }

@@ -205,13 +205,8 @@ func (h *fixture) run(n int) {
 	h.start()
 	ctx, cancel := context.WithCancel(h.Context())
 	defer cancel()
-	c, err := h.dial(ctx)
-	if err != nil {
-		h.Fatal(err)
-	}
-	defer c.Close()
 	// A keeper whose first daemon was never ready gives up.
-	if _, err := c.Status(ctx); err != nil {
+	if err := h.until("the first daemon answers", h.answers); err != nil {
 		h.Fatal(err)
 	}
 	var load, person sync.WaitGroup
@@ -320,11 +315,15 @@ func (h *fixture) strike(last int, b blow) (pid int, err error) {
 	}
 	begun := time.Now()
 	gone := func() bool { return !h.DaemonRuns(pid) }
+	served := func() bool { return !h.waitsLong() }
 	if !b.early {
-		served := h.waiting()
-		if err := h.until("a daemon serves all", func() bool { return gone() || served() && h.answers() }); err != nil {
-			return 0, err
-		}
+		all := h.waiting()
+		served = func() bool { return all() && h.answers() }
+	}
+	if err := h.until("a daemon serves all", func() bool { return gone() || served() }); err != nil {
+		return 0, err
+	}
+	if !b.early {
 		h.begins = min(time.Since(begun), 100*time.Millisecond)
 	}
 	if b.site > 0 && !gone() {
@@ -372,8 +371,7 @@ func (h *fixture) answers() bool {
 }
 
 // waiting returns what reports whether every agent has read something since now that
-// has asked for something, and that no agent waits for its server: who waits for too
-// long is told that there is no daemon.
+// has asked for something, and that no agent waits for long.
 func (h *fixture) waiting() (served func() bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -384,14 +382,31 @@ func (h *fixture) waiting() (served func() bool) {
 	return func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		for a, since := range h.here {
-			was, asked := before[a]
-			if asked && a.asks.Load() > 0 && a.read.Load() == was || time.Since(since) > long && !a.began() {
+		for a := range h.here {
+			if was, asked := before[a]; asked && a.asks.Load() > 0 && a.read.Load() == was {
 				return false
 			}
 		}
-		return true
+		return !h.waitLong()
 	}
+}
+
+// waitsLong reports whether an agent waits for its server for long: if it waits for too long, it is
+// told that there is no daemon.
+func (h *fixture) waitsLong() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.waitLong()
+}
+
+// waitLong is waitsLong for who holds h.mu.
+func (h *fixture) waitLong() bool {
+	for a, since := range h.here {
+		if time.Since(since) > long && !a.began() {
+			return true
+		}
+	}
+	return false
 }
 
 // long is how long an agent may wait for its server before daemons are left alone.

@@ -15,8 +15,9 @@ import (
 )
 
 // stopped are the files of which the tests build another version, with a stop behind
-// each store into a session's memory, and behind what is done between two stores. The
-// programs that ship have none of it.
+// each store into a session's memory, behind what is done between two stores, and behind
+// each change of what the next daemon is handed and told. The programs that ship have
+// none of it.
 var stopped = []struct {
 	files string         // a pattern
 	call  *regexp.Regexp // to be replaced
@@ -26,6 +27,8 @@ var stopped = []struct {
 	{"daemon/relay/pipe/staging_linux.go", regexp.MustCompile(`unix\.(Read|Writev?|Splice)\(`), "stop.$1("},
 	{"daemon/relay/pipe/wake.go", regexp.MustCompile(`unix\.(Read)\(`), "stop.$1("},
 	{"daemon/audit/log.go", regexp.MustCompile(`l\.file\.Write\(`), "stop.Append(%d, l.file, "},
+	{"daemon/keep/notify.go", regexp.MustCompile(`unix\.(Sendmsg)\(`), "stop.$1("},
+	{"daemon/handover/*.go", regexp.MustCompile(`(\w+(?:\.\w+)*\.Store\.(?:PutHeld|DeleteHeld))\(`), "stop.Held(%d, $1, "},
 }
 
 // stops is a daemon that stops where it is told to.

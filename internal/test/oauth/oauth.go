@@ -27,6 +27,10 @@ type Server struct {
 	Needs  map[string]string // scopes that the resource wants, by path; zero: any token will do
 	Static map[string]string // clients that are known in advance, and their secrets
 
+	// Behind serves authorized requests, for a server that does more than to say which scopes a token has; the
+	// header Granted-Scope names them. It may be called concurrently. Zero: none.
+	Behind http.Handler
+
 	Canary string // begins each secret that is issued
 
 	NoRegistration, NoRefresh, Device, Documents, Iss bool
@@ -126,6 +130,13 @@ func (s *Server) Revoke(all bool) {
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.handle(w, r) {
+		s.Behind.ServeHTTP(w, r)
+	}
+}
+
+// handle answers a request, unless it is authorized and for the handler behind.
+func (s *Server) handle(w http.ResponseWriter, r *http.Request) (behind bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.clients == nil {
@@ -163,11 +174,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.note("revoke")
 		delete(s.access, r.Form.Get("token"))
 		delete(s.refresh, r.Form.Get("token"))
+	case "/authorize": // the person agrees at once
+		back, err := s.approve(r.URL.String())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return false
+		}
+		http.Redirect(w, r, back, http.StatusFound)
 	case "/mcp", "/mcp/write":
-		s.serve(w, r)
+		return s.serve(w, r)
 	default:
 		http.NotFound(w, r)
 	}
+	return false
 }
 
 func (s *Server) note(what string) { s.requests = append(s.requests, what) }
@@ -216,12 +235,16 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 // Approve is the person in the browser who opens an authorization address and agrees. It returns
 // where the browser is sent.
 func (s *Server) Approve(address string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.approve(address)
+}
+
+func (s *Server) approve(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return "", err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.note("authorize")
 	q := u.Query()
 	c, known := s.clients[q.Get("client_id")]
@@ -356,8 +379,8 @@ func (s *Server) ApproveDevice(code string) bool {
 	return false
 }
 
-// serve is the protected resource.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+// serve is the protected resource. It returns true if a handler behind it has to answer.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) bool {
 	s.note(strings.ToLower(r.Method) + " " + r.URL.Path)
 	g, ok := s.access[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
 	metadata := fmt.Sprintf(`resource_metadata="%s/.well-known/oauth-protected-resource/mcp"`, s.Origin)
@@ -367,11 +390,20 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("WWW-Authenticate", "Bearer "+metadata)
 		w.WriteHeader(http.StatusUnauthorized)
 	case need != "" && !slices.Contains(strings.Fields(g.scope), need):
-		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer error="insufficient_scope", scope=%q, %s`, need, metadata))
-		w.WriteHeader(http.StatusForbidden)
+		s.Insufficient(w, need)
+	case s.Behind != nil:
+		r.Header.Set("Granted-Scope", g.scope)
+		return true
 	default:
 		answer(w, http.StatusOK, map[string]any{"scope": g.scope})
 	}
+	return false
+}
+
+// Insufficient answers that a request needs a scope that its token does not have.
+func (s *Server) Insufficient(w http.ResponseWriter, scope string) {
+	w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer error="insufficient_scope", scope=%q, resource_metadata="%s/.well-known/oauth-protected-resource/mcp"`, scope, s.Origin))
+	w.WriteHeader(http.StatusForbidden)
 }
 
 func answer(w http.ResponseWriter, status int, m map[string]any) {

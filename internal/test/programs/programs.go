@@ -1,4 +1,4 @@
-// Package programs builds thoughtgated, tg-shim and tgctl for tests, once for all packages of a
+// Package programs builds thoughtgated, tg-shim, tg-fleet and tgctl for tests, once for all packages of a
 // run of `make test`: linking them takes longer than most tests.
 package programs
 
@@ -26,7 +26,8 @@ const Module = "github.com/thoughtgate/thoughtgated/"
 const Release = "v0.0.0-test"
 
 // RaceFlags are the flags with which go build builds a program with the race detector. `make
-// test` builds the tests with the same flags, so that packages are compiled once for both.
+// test` builds the tests with the same flags, and -trimpath, so that packages are compiled once
+// for both.
 // SQLite is excluded, since the detector spent most of its time there: it is C code translated
 // to Go, with a C library, and its driver, which is included, serializes access with a lock. So is
 // Argon2, which starts goroutines that share nothing but its own memory.
@@ -40,7 +41,7 @@ var RaceFlags = []string{
 }
 
 // all are the names of the programs.
-var all = []string{"thoughtgated", "tg-shim", "tgctl"}
+var all = []string{"thoughtgated", "tg-shim", "tg-fleet", "tgctl"}
 
 // PlaceIn puts the programs, as they ship, into a folder that the caller owns.
 func PlaceIn(dir string) error {
@@ -93,7 +94,7 @@ func Dir(race bool) (dir string, remove func(), err error) {
 
 // Build builds programs, which are folders of cmd, into a folder with more flags of go build.
 func Build(dir string, race bool, names []string, flags ...string) error {
-	args := append([]string{"build", "-buildvcs=false", "-tags", "grpcnotrace", "-ldflags", "-s -w -X main.release=" + Release, "-o", dir + "/"}, flags...)
+	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-tags", "grpcnotrace", "-ldflags", "-s -w -X main.release=" + Release, "-o", dir + "/"}, flags...)
 	cgo := "CGO_ENABLED=0"
 	if race {
 		args, cgo = append(args, RaceFlags...), "CGO_ENABLED=1"

@@ -20,9 +20,13 @@ type FDStore struct {
 	tb   testing.TB
 	conn *net.UnixConn
 
-	mu   sync.Mutex // guards the fields below
-	max  int
-	kept []*os.File // newest first; Name is the name in the store
+	mu      sync.Mutex // guards the fields below
+	max     int
+	kept    []*os.File // newest first; Name is the name in the store
+	skip    int        // messages to ignore
+	left    int        // messages until cut, if that is not nil
+	cut     func()
+	ignored []int // descriptors of ignored messages
 }
 
 // maxKept is FileDescriptorStoreMax= of the unit.
@@ -75,6 +79,31 @@ func (s *FDStore) Plant(name string, f *os.File) {
 	s.kept = append([]*os.File{os.NewFile(uintptr(s.duplicate(f)), name)}, s.kept...)
 }
 
+// CutAfter calls cut when n more messages have been handled. What comes then is ignored until the
+// next daemon is started: as if this one had been killed before it sent that.
+func (s *FDStore) CutAfter(n int, cut func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left, s.cut = n, cut
+}
+
+// ignores reports whether a message is to be ignored. s.mu must be held.
+func (s *FDStore) ignores(fds []int) bool {
+	switch {
+	case s.skip > 0:
+		s.skip--
+	case s.cut == nil:
+		return false
+	case s.left > 0:
+		if s.left--; s.left == 0 {
+			s.cut()
+		}
+		return false
+	}
+	s.ignored = append(s.ignored, fds...) // closing them would answer a barrier
+	return true
+}
+
 // HandOver calls take with a copy of each kept descriptor, which take owns.
 func (s *FDStore) HandOver(take func(name string, fd int)) {
 	s.mu.Lock()
@@ -118,12 +147,15 @@ func (s *FDStore) catchUp() {
 		return
 	}
 	defer r.Close()
-	_, _, err = conn.WriteMsgUnix([]byte("BARRIER=1"), unix.UnixRights(int(w.Fd())), nil)
+	_, _, err = conn.WriteMsgUnix([]byte(caughtUp), unix.UnixRights(int(w.Fd())), nil)
 	w.Close()
 	if err == nil {
 		_, _ = r.Read(make([]byte, 1)) // until the other end is closed
 	}
 }
+
+// caughtUp is a message of the store to itself.
+const caughtUp = "X_RIG_CAUGHT_UP=1"
 
 func (s *FDStore) serve() {
 	message, rights := make([]byte, 4096), make([]byte, unix.CmsgSpace(4*253))
@@ -151,6 +183,9 @@ func (s *FDStore) obey(words []string, rights []byte) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if counts := slices.ContainsFunc(words, func(w string) bool { return w == "BARRIER=1" || strings.HasPrefix(w, "FDSTORE") }); counts && s.ignores(fds) {
+		return
+	}
 	switch {
 	case slices.Contains(words, "BARRIER=1"):
 		if len(words) != 1 || len(fds) != 1 {
@@ -194,6 +229,31 @@ func (h *Fixture) Kept() int {
 	return len(h.store.kept)
 }
 
+// KillDaemonAfter kills the daemon when the store has handled n more of its messages, and has what it
+// sends then ignored. Spare takes that back and reports whether the daemon was killed before.
+func (h *Fixture) KillDaemonAfter(n int) (spare func() (killed bool)) {
+	daemon, killed := h.Daemon, false // guarded by the store's lock
+	h.store.CutAfter(n, func() {
+		killed = true
+		daemon.Signal(unix.SIGKILL)
+	})
+	return func() bool {
+		h.store.mu.Lock()
+		defer h.store.mu.Unlock()
+		if !killed {
+			h.store.cut = nil
+		}
+		return killed
+	}
+}
+
+// IgnoreMessages has the store ignore the next n messages of a daemon, and not answer them.
+func (h *Fixture) IgnoreMessages(n int) {
+	h.store.mu.Lock()
+	defer h.store.mu.Unlock()
+	h.store.skip = n
+}
+
 // AlterKept calls alter with each kept descriptor, named as in the store, and keeps the result
 // in its place.
 func (h *Fixture) AlterKept(alter func(*os.File) *os.File) {
@@ -213,6 +273,10 @@ func (s *FDStore) Start(cmd *exec.Cmd, listening []*os.File, start func()) {
 	s.catchUp()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, fd := range s.ignored {
+		unix.Close(fd)
+	}
+	s.cut, s.ignored = nil, nil
 	files, names := slices.Clone(listening), slices.Clone(sockets[:len(listening)])
 	for _, f := range s.kept {
 		files, names = append(files, f), append(names, f.Name())

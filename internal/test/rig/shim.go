@@ -40,6 +40,12 @@ type Options struct {
 	// is started with the command line of that as further arguments, and starts that.
 	Through []string
 
+	// Remote gives tg-shim --remote in place of a command line: its server is behind an address, which
+	// the session in Env has. Behind is then called with the command line of the test's server,
+	// which it starts behind that address; if it is nil, the test has no such server.
+	Remote bool
+	Behind func(command []string)
+
 	// Each is called with each line that the agent receives, including the line feed, and then
 	// Agent does not keep the lines: for tests with too many of them. Each must not retain the
 	// line.
@@ -79,7 +85,7 @@ func (h *Fixture) Shim(tb testing.TB, o Options) *Shim {
 	tb.Helper()
 	s := &Shim{tb: tb, Agent: newInbox(), stderr: Buffer{Most: 1 << 20}}
 	command := o.Command
-	if command == nil {
+	if command == nil && (!o.Remote || o.Behind != nil) {
 		l, err := listen(h.Path("run"), o.Stays)
 		if err != nil {
 			tb.Fatal(err)
@@ -92,11 +98,14 @@ func (h *Fixture) Shim(tb testing.TB, o Options) *Shim {
 	}
 	argv := o.Instead
 	if argv == nil {
-		argv = []string{program(tb, "tg-shim", o.Shipped), "--server-id", or(o.Server, "x")}
-		if o.Profile != "" {
-			argv = append(argv, "--profile", o.Profile)
+		argv = append(shimLine(tb, o), "--")
+		if o.Remote {
+			argv[len(argv)-1] = "--remote"
+			if o.Behind != nil {
+				o.Behind(command)
+			}
+			command = nil
 		}
-		argv = append(append(argv, o.Flags...), "--")
 	}
 	argv = slices.Concat(argv, command)
 	if o.Agent {
@@ -128,6 +137,15 @@ func (h *Fixture) Shim(tb testing.TB, o Options) *Shim {
 	}
 	tb.Cleanup(s.close)
 	return s
+}
+
+// shimLine returns the command line of tg-shim up to what it wraps.
+func shimLine(tb testing.TB, o Options) []string {
+	argv := []string{program(tb, "tg-shim", o.Shipped), "--server-id", or(o.Server, "x")}
+	if o.Profile != "" {
+		argv = append(argv, "--profile", o.Profile)
+	}
+	return append(argv, o.Flags...)
 }
 
 // Launcher returns a value for Options.Before: a process that starts the rest of its command

@@ -276,6 +276,9 @@ type Approval struct {
 	Offers         []*GrantOffer          `protobuf:"bytes,67,rep,name=offers,proto3" json:"offers,omitempty"`                                        // from Get, of a waiting command of the agent's shell: the grants that can be given, narrowest first
 	Alone          string                 `protobuf:"bytes,68,opt,name=alone,proto3" json:"alone,omitempty"`                                          // likewise: why no other command can be granted with it
 	Approver       string                 `protobuf:"bytes,80,opt,name=approver,proto3" json:"approver,omitempty"`                                    // who answered, as the surface claims, such as a Slack user id
+	Device         string                 `protobuf:"bytes,81,opt,name=device,proto3" json:"device,omitempty"`                                        // the machine of the fleet on which the call would be executed; empty: this one
+	Colleagues     bool                   `protobuf:"varint,82,opt,name=colleagues,proto3" json:"colleagues,omitempty"`                               // colleagues were asked
+	OnlyColleagues bool                   `protobuf:"varint,83,opt,name=only_colleagues,json=onlyColleagues,proto3" json:"only_colleagues,omitempty"` // an approval counts from a colleague alone
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -532,6 +535,27 @@ func (x *Approval) GetApprover() string {
 		return x.Approver
 	}
 	return ""
+}
+
+func (x *Approval) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *Approval) GetColleagues() bool {
+	if x != nil {
+		return x.Colleagues
+	}
+	return false
+}
+
+func (x *Approval) GetOnlyColleagues() bool {
+	if x != nil {
+		return x.OnlyColleagues
+	}
+	return false
 }
 
 type DenyFromRequest struct {
@@ -1738,7 +1762,7 @@ var File_thoughtgate_v1_approval_proto protoreflect.FileDescriptor
 
 const file_thoughtgate_v1_approval_proto_rawDesc = "" +
 	"\n" +
-	"\x1dthoughtgate/v1/approval.proto\x12\x0ethoughtgate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dthoughtgate/v1/presence.proto\"\xc4\a\n" +
+	"\x1dthoughtgate/v1/approval.proto\x12\x0ethoughtgate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dthoughtgate/v1/presence.proto\"\xa5\b\n" +
 	"\bApproval\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.thoughtgate.v1.ApprovalStateR\x05state\x124\n" +
@@ -1774,7 +1798,12 @@ const file_thoughtgate_v1_approval_proto_rawDesc = "" +
 	"\x0farguments_bytes\x18B \x01(\x04R\x0eargumentsBytes\x122\n" +
 	"\x06offers\x18C \x03(\v2\x1a.thoughtgate.v1.GrantOfferR\x06offers\x12\x14\n" +
 	"\x05alone\x18D \x01(\tR\x05alone\x12\x1a\n" +
-	"\bapprover\x18P \x01(\tR\bapprover\"W\n" +
+	"\bapprover\x18P \x01(\tR\bapprover\x12\x16\n" +
+	"\x06device\x18Q \x01(\tR\x06device\x12\x1e\n" +
+	"\n" +
+	"colleagues\x18R \x01(\bR\n" +
+	"colleagues\x12'\n" +
+	"\x0fonly_colleagues\x18S \x01(\bR\x0eonlyColleagues\"W\n" +
 	"\x0fDenyFromRequest\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x12\n" +
 	"\x04note\x18\x02 \x01(\tR\x04note\x12\x18\n" +

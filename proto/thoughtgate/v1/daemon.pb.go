@@ -83,8 +83,9 @@ type StatusResponse struct {
 	Ungoverned      uint32                 `protobuf:"varint,50,opt,name=ungoverned,proto3" json:"ungoverned,omitempty"`                                  // servers that agents run past their sessions
 	Presence        *PresenceState         `protobuf:"bytes,60,opt,name=presence,proto3" json:"presence,omitempty"`
 	OtherShims      uint32                 `protobuf:"varint,120,opt,name=other_shims,json=otherShims,proto3" json:"other_shims,omitempty"` // attached shims whose build differs from the daemon's
-	Kept            []*KindCount           `protobuf:"bytes,270,rep,name=kept,proto3" json:"kept,omitempty"`                                // programs that the daemon supervises, by kind
+	Kept            []*KindCount           `protobuf:"bytes,270,rep,name=kept,proto3" json:"kept,omitempty"`                                // programs that the daemon supervises, and sessions with servers behind an address, by kind
 	Unseen          []*Unseen              `protobuf:"bytes,280,rep,name=unseen,proto3" json:"unseen,omitempty"`                            // what agents may have done past their hooks, since the daemon was started
+	Fleet           *FleetState            `protobuf:"bytes,290,opt,name=fleet,proto3" json:"fleet,omitempty"`                              // without a device: the machine is in no fleet
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -294,10 +295,17 @@ func (x *StatusResponse) GetUnseen() []*Unseen {
 	return nil
 }
 
-// KindCount counts the supervised programs of one kind.
+func (x *StatusResponse) GetFleet() *FleetState {
+	if x != nil {
+		return x.Fleet
+	}
+	return nil
+}
+
+// KindCount counts the supervised programs of one kind, or the shims of servers behind an address.
 type KindCount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // backend, extension, agent
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // backend, extension, agent, remote
 	All           uint32                 `protobuf:"varint,2,opt,name=all,proto3" json:"all,omitempty"`
 	Failed        uint32                 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
 	Unwell        uint32                 `protobuf:"varint,4,opt,name=unwell,proto3" json:"unwell,omitempty"` // degraded or restarting
@@ -927,8 +935,8 @@ var File_thoughtgate_v1_daemon_proto protoreflect.FileDescriptor
 
 const file_thoughtgate_v1_daemon_proto_rawDesc = "" +
 	"\n" +
-	"\x1bthoughtgate/v1/daemon.proto\x12\x0ethoughtgate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bthoughtgate/v1/policy.proto\x1a\x1dthoughtgate/v1/presence.proto\x1a\x1cthoughtgate/v1/session.proto\"\x0f\n" +
-	"\rStatusRequest\"\xc2\a\n" +
+	"\x1bthoughtgate/v1/daemon.proto\x12\x0ethoughtgate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1athoughtgate/v1/fleet.proto\x1a\x1bthoughtgate/v1/policy.proto\x1a\x1dthoughtgate/v1/presence.proto\x1a\x1cthoughtgate/v1/session.proto\"\x0f\n" +
+	"\rStatusRequest\"\xf5\a\n" +
 	"\x0eStatusResponse\x12\x14\n" +
 	"\x05build\x18\x01 \x01(\tR\x05build\x12\x1a\n" +
 	"\bprotocol\x18\x02 \x01(\rR\bprotocol\x12\x10\n" +
@@ -959,7 +967,8 @@ const file_thoughtgate_v1_daemon_proto_rawDesc = "" +
 	"\vother_shims\x18x \x01(\rR\n" +
 	"otherShims\x12.\n" +
 	"\x04kept\x18\x8e\x02 \x03(\v2\x19.thoughtgate.v1.KindCountR\x04kept\x12/\n" +
-	"\x06unseen\x18\x98\x02 \x03(\v2\x16.thoughtgate.v1.UnseenR\x06unseen\"a\n" +
+	"\x06unseen\x18\x98\x02 \x03(\v2\x16.thoughtgate.v1.UnseenR\x06unseen\x121\n" +
+	"\x05fleet\x18\xa2\x02 \x01(\v2\x1a.thoughtgate.v1.FleetStateR\x05fleet\"a\n" +
 	"\tKindCount\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x10\n" +
 	"\x03all\x18\x02 \x01(\rR\x03all\x12\x16\n" +
@@ -1039,7 +1048,8 @@ var file_thoughtgate_v1_daemon_proto_goTypes = []any{
 	(*PolicySet)(nil),             // 16: thoughtgate.v1.PolicySet
 	(*PresenceState)(nil),         // 17: thoughtgate.v1.PresenceState
 	(*Unseen)(nil),                // 18: thoughtgate.v1.Unseen
-	(*Diagnostic)(nil),            // 19: thoughtgate.v1.Diagnostic
+	(*FleetState)(nil),            // 19: thoughtgate.v1.FleetState
+	(*Diagnostic)(nil),            // 20: thoughtgate.v1.Diagnostic
 }
 var file_thoughtgate_v1_daemon_proto_depIdxs = []int32{
 	15, // 0: thoughtgate.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
@@ -1049,27 +1059,28 @@ var file_thoughtgate_v1_daemon_proto_depIdxs = []int32{
 	17, // 4: thoughtgate.v1.StatusResponse.presence:type_name -> thoughtgate.v1.PresenceState
 	2,  // 5: thoughtgate.v1.StatusResponse.kept:type_name -> thoughtgate.v1.KindCount
 	18, // 6: thoughtgate.v1.StatusResponse.unseen:type_name -> thoughtgate.v1.Unseen
-	19, // 7: thoughtgate.v1.ProjectFile.problems:type_name -> thoughtgate.v1.Diagnostic
-	16, // 8: thoughtgate.v1.ReloadResponse.set:type_name -> thoughtgate.v1.PolicySet
-	19, // 9: thoughtgate.v1.ReloadResponse.warnings:type_name -> thoughtgate.v1.Diagnostic
-	8,  // 10: thoughtgate.v1.MetricsResponse.samples:type_name -> thoughtgate.v1.Sample
-	14, // 11: thoughtgate.v1.Sample.labels:type_name -> thoughtgate.v1.Sample.LabelsEntry
-	9,  // 12: thoughtgate.v1.Sample.buckets:type_name -> thoughtgate.v1.Bucket
-	0,  // 13: thoughtgate.v1.Daemon.Status:input_type -> thoughtgate.v1.StatusRequest
-	4,  // 14: thoughtgate.v1.Daemon.Reload:input_type -> thoughtgate.v1.ReloadRequest
-	6,  // 15: thoughtgate.v1.Daemon.Metrics:input_type -> thoughtgate.v1.MetricsRequest
-	12, // 16: thoughtgate.v1.Daemon.Profile:input_type -> thoughtgate.v1.ProfileRequest
-	10, // 17: thoughtgate.v1.Daemon.Stop:input_type -> thoughtgate.v1.StopRequest
-	1,  // 18: thoughtgate.v1.Daemon.Status:output_type -> thoughtgate.v1.StatusResponse
-	5,  // 19: thoughtgate.v1.Daemon.Reload:output_type -> thoughtgate.v1.ReloadResponse
-	7,  // 20: thoughtgate.v1.Daemon.Metrics:output_type -> thoughtgate.v1.MetricsResponse
-	13, // 21: thoughtgate.v1.Daemon.Profile:output_type -> thoughtgate.v1.ProfileChunk
-	11, // 22: thoughtgate.v1.Daemon.Stop:output_type -> thoughtgate.v1.StopResponse
-	18, // [18:23] is the sub-list for method output_type
-	13, // [13:18] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	19, // 7: thoughtgate.v1.StatusResponse.fleet:type_name -> thoughtgate.v1.FleetState
+	20, // 8: thoughtgate.v1.ProjectFile.problems:type_name -> thoughtgate.v1.Diagnostic
+	16, // 9: thoughtgate.v1.ReloadResponse.set:type_name -> thoughtgate.v1.PolicySet
+	20, // 10: thoughtgate.v1.ReloadResponse.warnings:type_name -> thoughtgate.v1.Diagnostic
+	8,  // 11: thoughtgate.v1.MetricsResponse.samples:type_name -> thoughtgate.v1.Sample
+	14, // 12: thoughtgate.v1.Sample.labels:type_name -> thoughtgate.v1.Sample.LabelsEntry
+	9,  // 13: thoughtgate.v1.Sample.buckets:type_name -> thoughtgate.v1.Bucket
+	0,  // 14: thoughtgate.v1.Daemon.Status:input_type -> thoughtgate.v1.StatusRequest
+	4,  // 15: thoughtgate.v1.Daemon.Reload:input_type -> thoughtgate.v1.ReloadRequest
+	6,  // 16: thoughtgate.v1.Daemon.Metrics:input_type -> thoughtgate.v1.MetricsRequest
+	12, // 17: thoughtgate.v1.Daemon.Profile:input_type -> thoughtgate.v1.ProfileRequest
+	10, // 18: thoughtgate.v1.Daemon.Stop:input_type -> thoughtgate.v1.StopRequest
+	1,  // 19: thoughtgate.v1.Daemon.Status:output_type -> thoughtgate.v1.StatusResponse
+	5,  // 20: thoughtgate.v1.Daemon.Reload:output_type -> thoughtgate.v1.ReloadResponse
+	7,  // 21: thoughtgate.v1.Daemon.Metrics:output_type -> thoughtgate.v1.MetricsResponse
+	13, // 22: thoughtgate.v1.Daemon.Profile:output_type -> thoughtgate.v1.ProfileChunk
+	11, // 23: thoughtgate.v1.Daemon.Stop:output_type -> thoughtgate.v1.StopResponse
+	19, // [19:24] is the sub-list for method output_type
+	14, // [14:19] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_thoughtgate_v1_daemon_proto_init() }
@@ -1077,6 +1088,7 @@ func file_thoughtgate_v1_daemon_proto_init() {
 	if File_thoughtgate_v1_daemon_proto != nil {
 		return
 	}
+	file_thoughtgate_v1_fleet_proto_init()
 	file_thoughtgate_v1_policy_proto_init()
 	file_thoughtgate_v1_presence_proto_init()
 	file_thoughtgate_v1_session_proto_init()

@@ -88,6 +88,7 @@ type AttachRequest struct {
 	Sets          []string               `protobuf:"bytes,11,rep,name=sets,proto3" json:"sets,omitempty"`                                   // names of the variables that this file sets for the server
 	Patience      *durationpb.Duration   `protobuf:"bytes,12,opt,name=patience,proto3" json:"patience,omitempty"`                           // the agent's timeout of a call; absent: not known
 	Extension     string                 `protobuf:"bytes,13,opt,name=extension,proto3" json:"extension,omitempty"`                         // name of the extension whose tools are the server; then there is no command
+	Remote        bool                   `protobuf:"varint,14,opt,name=remote,proto3" json:"remote,omitempty"`                              // the server is behind an address, which the daemon knows from the session; likewise
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -211,6 +212,13 @@ func (x *AttachRequest) GetExtension() string {
 		return x.Extension
 	}
 	return ""
+}
+
+func (x *AttachRequest) GetRemote() bool {
+	if x != nil {
+		return x.Remote
+	}
+	return false
 }
 
 type AttachResponse struct {
@@ -734,7 +742,7 @@ var File_thoughtgate_v1_gate_proto protoreflect.FileDescriptor
 
 const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"\n" +
-	"\x19thoughtgate/v1/gate.proto\x12\x0ethoughtgate.v1\x1a\x1egoogle/protobuf/duration.proto\"\x8f\x03\n" +
+	"\x19thoughtgate/v1/gate.proto\x12\x0ethoughtgate.v1\x1a\x1egoogle/protobuf/duration.proto\"\xa7\x03\n" +
 	"\rAttachRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
 	"\x05build\x18\x02 \x01(\tR\x05build\x12\x1e\n" +
@@ -753,7 +761,8 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	" \x01(\tR\x04from\x12\x12\n" +
 	"\x04sets\x18\v \x03(\tR\x04sets\x125\n" +
 	"\bpatience\x18\f \x01(\v2\x19.google.protobuf.DurationR\bpatience\x12\x1c\n" +
-	"\textension\x18\r \x01(\tR\textension\"\xe1\x01\n" +
+	"\textension\x18\r \x01(\tR\textension\x12\x16\n" +
+	"\x06remote\x18\x0e \x01(\bR\x06remote\"\xe1\x01\n" +
 	"\x0eAttachResponse\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
 	"\x05build\x18\x02 \x01(\tR\x05build\x121\n" +

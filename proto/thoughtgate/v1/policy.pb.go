@@ -74,7 +74,8 @@ func (Severity) EnumDescriptor() ([]byte, []int) {
 
 type ValidateRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // absolute; empty: the file that the daemon was started with
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`     // absolute; empty: the file that the daemon was started with
+	Bundle        []byte                 `protobuf:"bytes,2,opt,name=bundle,proto3" json:"bundle,omitempty"` // if it is not empty: the policy of a fleet, checked instead of a file
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -114,6 +115,13 @@ func (x *ValidateRequest) GetPath() string {
 		return x.Path
 	}
 	return ""
+}
+
+func (x *ValidateRequest) GetBundle() []byte {
+	if x != nil {
+		return x.Bundle
+	}
+	return nil
 }
 
 type ValidateResponse struct {
@@ -320,6 +328,7 @@ type PolicySet struct {
 	Refused       []*RefusedTool         `protobuf:"bytes,12,rep,name=refused,proto3" json:"refused,omitempty"`   // tools whose calls are denied because a policy does not fit them, at most 100
 	Detail        *PolicyDetail          `protobuf:"bytes,13,opt,name=detail,proto3" json:"detail,omitempty"`     // its content; only set by Get
 	Natively      []string               `protobuf:"bytes,14,rep,name=natively,proto3" json:"natively,omitempty"` // agents that ask their own users about their own tools, where nothing stricter is configured
+	Fleet         string                 `protobuf:"bytes,15,opt,name=fleet,proto3" json:"fleet,omitempty"`       // what a fleet's policy does with the set: floor or full; empty: there is none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -450,6 +459,13 @@ func (x *PolicySet) GetNatively() []string {
 		return x.Natively
 	}
 	return nil
+}
+
+func (x *PolicySet) GetFleet() string {
+	if x != nil {
+		return x.Fleet
+	}
+	return ""
 }
 
 // WaitingPolicy is a policy that names tools whose input schema is not known yet. It is in
@@ -1016,21 +1032,24 @@ func (x *SlackDestination) GetApprovers() []string {
 
 // ExplainRequest is a hypothetical call to judge or, with a result, one that was answered.
 type ExplainRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Config        string                 `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"` // absolute path of a configuration, in the first request of a stream; empty: the set in force
-	Brief         bool                   `protobuf:"varint,2,opt,name=brief,proto3" json:"brief,omitempty"`  // omit cited, near and changes
-	Server        string                 `protobuf:"bytes,3,opt,name=server,proto3" json:"server,omitempty"`
-	Method        string                 `protobuf:"bytes,4,opt,name=method,proto3" json:"method,omitempty"`         // empty: tools/call
-	Subject       string                 `protobuf:"bytes,5,opt,name=subject,proto3" json:"subject,omitempty"`       // tool name, prompt name or resource URI
-	Arguments     []byte                 `protobuf:"bytes,6,opt,name=arguments,proto3" json:"arguments,omitempty"`   // raw JSON object
-	Params        []byte                 `protobuf:"bytes,7,opt,name=params,proto3" json:"params,omitempty"`         // raw JSON object, instead of subject and arguments
-	Result        []byte                 `protobuf:"bytes,8,opt,name=result,proto3" json:"result,omitempty"`         // raw JSON object: the server's result, which is observed instead of judged
-	Definition    []byte                 `protobuf:"bytes,9,opt,name=definition,proto3" json:"definition,omitempty"` // raw JSON object: the definition of the tool
-	Agent         string                 `protobuf:"bytes,10,opt,name=agent,proto3" json:"agent,omitempty"`
-	Session       string                 `protobuf:"bytes,11,opt,name=session,proto3" json:"session,omitempty"` // any name; requests of one session share what servers said
-	Project       string                 `protobuf:"bytes,12,opt,name=project,proto3" json:"project,omitempty"` // absolute path of the folder that the agent works in
-	Command       []string               `protobuf:"bytes,13,rep,name=command,proto3" json:"command,omitempty"` // of the server
-	Assume        []string               `protobuf:"bytes,14,rep,name=assume,proto3" json:"assume,omitempty"`   // facts that are assumed to be true
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Config     string                 `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"` // absolute path of a configuration, in the first request of a stream; empty: the set in force
+	Brief      bool                   `protobuf:"varint,2,opt,name=brief,proto3" json:"brief,omitempty"`  // omit cited, near and changes
+	Server     string                 `protobuf:"bytes,3,opt,name=server,proto3" json:"server,omitempty"`
+	Method     string                 `protobuf:"bytes,4,opt,name=method,proto3" json:"method,omitempty"`         // empty: tools/call
+	Subject    string                 `protobuf:"bytes,5,opt,name=subject,proto3" json:"subject,omitempty"`       // tool name, prompt name or resource URI
+	Arguments  []byte                 `protobuf:"bytes,6,opt,name=arguments,proto3" json:"arguments,omitempty"`   // raw JSON object
+	Params     []byte                 `protobuf:"bytes,7,opt,name=params,proto3" json:"params,omitempty"`         // raw JSON object, instead of subject and arguments
+	Result     []byte                 `protobuf:"bytes,8,opt,name=result,proto3" json:"result,omitempty"`         // raw JSON object: the server's result, which is observed instead of judged
+	Definition []byte                 `protobuf:"bytes,9,opt,name=definition,proto3" json:"definition,omitempty"` // raw JSON object: the definition of the tool
+	Agent      string                 `protobuf:"bytes,10,opt,name=agent,proto3" json:"agent,omitempty"`
+	Session    string                 `protobuf:"bytes,11,opt,name=session,proto3" json:"session,omitempty"` // any name; requests of one session share what servers said
+	Project    string                 `protobuf:"bytes,12,opt,name=project,proto3" json:"project,omitempty"` // absolute path of the folder that the agent works in
+	Command    []string               `protobuf:"bytes,13,rep,name=command,proto3" json:"command,omitempty"` // of the server
+	Assume     []string               `protobuf:"bytes,14,rep,name=assume,proto3" json:"assume,omitempty"`   // facts that are assumed to be true
+	// In the first request of a stream: the calls were made long ago. Nothing on the disk is looked at, config may be empty
+	// for the built-in default, and grants and projects' files don't count.
+	Past          bool `protobuf:"varint,15,opt,name=past,proto3" json:"past,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1163,6 +1182,13 @@ func (x *ExplainRequest) GetAssume() []string {
 	return nil
 }
 
+func (x *ExplainRequest) GetPast() bool {
+	if x != nil {
+		return x.Past
+	}
+	return false
+}
+
 // Explanation is the verdict and its reasons.
 type Explanation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1187,6 +1213,7 @@ type Explanation struct {
 	Changes       []*PolicyChange        `protobuf:"bytes,19,rep,name=changes,proto3" json:"changes,omitempty"`                             // changes that would change the verdict
 	Grants        []*Grant               `protobuf:"bytes,60,rep,name=grants,proto3" json:"grants,omitempty"`                               // grants in force for the same tool, with their bounds
 	Level         string                 `protobuf:"bytes,61,opt,name=level,proto3" json:"level,omitempty"`                                 // if the verdict is ask: what an approval must prove: watch, presence
+	Past          *PastVerdict           `protobuf:"bytes,63,opt,name=past,proto3" json:"past,omitempty"`                                   // of a past call that is not forwarded for certain
 	Natively      bool                   `protobuf:"varint,62,opt,name=natively,proto3" json:"natively,omitempty"`                          // if the verdict is ask: the agent asks its own user, if it says that it can
 	Hooks         []string               `protobuf:"bytes,240,rep,name=hooks,proto3" json:"hooks,omitempty"`                                // extensions whose hooks would run before; here they don't
 	ResultHooks   []string               `protobuf:"bytes,241,rep,name=result_hooks,json=resultHooks,proto3" json:"result_hooks,omitempty"` // extensions whose hooks would see the result
@@ -1371,6 +1398,13 @@ func (x *Explanation) GetLevel() string {
 	return ""
 }
 
+func (x *Explanation) GetPast() *PastVerdict {
+	if x != nil {
+		return x.Past
+	}
+	return nil
+}
+
 func (x *Explanation) GetNatively() bool {
 	if x != nil {
 		return x.Natively
@@ -1392,6 +1426,67 @@ func (x *Explanation) GetResultHooks() []string {
 	return nil
 }
 
+// PastVerdict is what more is said of a past call that is not forwarded, or may not be.
+type PastVerdict struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Shown         []byte                 `protobuf:"bytes,1,opt,name=shown,proto3" json:"shown,omitempty"`     // raw JSON of its arguments, with secrets replaced
+	Unclear       string                 `protobuf:"bytes,2,opt,name=unclear,proto3" json:"unclear,omitempty"` // what it may have destroyed, if that decides: it is forwarded if it has not
+	Perhaps       string                 `protobuf:"bytes,3,opt,name=perhaps,proto3" json:"perhaps,omitempty"` // ask or deny: the verdict if it has
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PastVerdict) Reset() {
+	*x = PastVerdict{}
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PastVerdict) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PastVerdict) ProtoMessage() {}
+
+func (x *PastVerdict) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PastVerdict.ProtoReflect.Descriptor instead.
+func (*PastVerdict) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *PastVerdict) GetShown() []byte {
+	if x != nil {
+		return x.Shown
+	}
+	return nil
+}
+
+func (x *PastVerdict) GetUnclear() string {
+	if x != nil {
+		return x.Unclear
+	}
+	return ""
+}
+
+func (x *PastVerdict) GetPerhaps() string {
+	if x != nil {
+		return x.Perhaps
+	}
+	return ""
+}
+
 // CallFact is a fact about a call.
 type CallFact struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1406,7 +1501,7 @@ type CallFact struct {
 
 func (x *CallFact) Reset() {
 	*x = CallFact{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[14]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1418,7 +1513,7 @@ func (x *CallFact) String() string {
 func (*CallFact) ProtoMessage() {}
 
 func (x *CallFact) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[14]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1431,7 +1526,7 @@ func (x *CallFact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallFact.ProtoReflect.Descriptor instead.
 func (*CallFact) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{14}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CallFact) GetName() string {
@@ -1480,13 +1575,14 @@ type Citation struct {
 	Does          string                 `protobuf:"bytes,6,opt,name=does,proto3" json:"does,omitempty"`        // forward, deny, approve, policy, hide, permit, ask, forbid
 	Says          string                 `protobuf:"bytes,7,opt,name=says,proto3" json:"says,omitempty"`        // description or @reason
 	Project       bool                   `protobuf:"varint,8,opt,name=project,proto3" json:"project,omitempty"` // it stands in the project's file
+	Fleet         bool                   `protobuf:"varint,9,opt,name=fleet,proto3" json:"fleet,omitempty"`     // it is of the fleet's policy
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Citation) Reset() {
 	*x = Citation{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[15]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1498,7 +1594,7 @@ func (x *Citation) String() string {
 func (*Citation) ProtoMessage() {}
 
 func (x *Citation) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[15]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1511,7 +1607,7 @@ func (x *Citation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Citation.ProtoReflect.Descriptor instead.
 func (*Citation) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{15}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Citation) GetKind() string {
@@ -1570,6 +1666,13 @@ func (x *Citation) GetProject() bool {
 	return false
 }
 
+func (x *Citation) GetFleet() bool {
+	if x != nil {
+		return x.Fleet
+	}
+	return false
+}
+
 type NearRule struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rule          *Citation              `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
@@ -1580,7 +1683,7 @@ type NearRule struct {
 
 func (x *NearRule) Reset() {
 	*x = NearRule{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[16]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1592,7 +1695,7 @@ func (x *NearRule) String() string {
 func (*NearRule) ProtoMessage() {}
 
 func (x *NearRule) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[16]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1605,7 +1708,7 @@ func (x *NearRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NearRule.ProtoReflect.Descriptor instead.
 func (*NearRule) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{16}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *NearRule) GetRule() *Citation {
@@ -1636,7 +1739,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[17]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1648,7 +1751,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[17]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1661,7 +1764,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{17}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PolicyChange) GetChange() string {
@@ -1702,7 +1805,7 @@ type TestPoliciesRequest struct {
 
 func (x *TestPoliciesRequest) Reset() {
 	*x = TestPoliciesRequest{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[18]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1714,7 +1817,7 @@ func (x *TestPoliciesRequest) String() string {
 func (*TestPoliciesRequest) ProtoMessage() {}
 
 func (x *TestPoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[18]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1727,7 +1830,7 @@ func (x *TestPoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestPoliciesRequest.ProtoReflect.Descriptor instead.
 func (*TestPoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{18}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TestPoliciesRequest) GetConfig() string {
@@ -1754,7 +1857,7 @@ type TestFile struct {
 
 func (x *TestFile) Reset() {
 	*x = TestFile{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[19]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1766,7 +1869,7 @@ func (x *TestFile) String() string {
 func (*TestFile) ProtoMessage() {}
 
 func (x *TestFile) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[19]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1779,7 +1882,7 @@ func (x *TestFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestFile.ProtoReflect.Descriptor instead.
 func (*TestFile) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{19}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TestFile) GetPath() string {
@@ -1805,7 +1908,7 @@ type TestPoliciesResponse struct {
 
 func (x *TestPoliciesResponse) Reset() {
 	*x = TestPoliciesResponse{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[20]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1817,7 +1920,7 @@ func (x *TestPoliciesResponse) String() string {
 func (*TestPoliciesResponse) ProtoMessage() {}
 
 func (x *TestPoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[20]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1830,7 +1933,7 @@ func (x *TestPoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestPoliciesResponse.ProtoReflect.Descriptor instead.
 func (*TestPoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{20}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TestPoliciesResponse) GetFiles() []*TestFileResult {
@@ -1852,7 +1955,7 @@ type TestFileResult struct {
 
 func (x *TestFileResult) Reset() {
 	*x = TestFileResult{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[21]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1864,7 +1967,7 @@ func (x *TestFileResult) String() string {
 func (*TestFileResult) ProtoMessage() {}
 
 func (x *TestFileResult) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[21]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1877,7 +1980,7 @@ func (x *TestFileResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestFileResult.ProtoReflect.Descriptor instead.
 func (*TestFileResult) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{21}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TestFileResult) GetPath() string {
@@ -1920,7 +2023,7 @@ type TestResult struct {
 
 func (x *TestResult) Reset() {
 	*x = TestResult{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[22]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1932,7 +2035,7 @@ func (x *TestResult) String() string {
 func (*TestResult) ProtoMessage() {}
 
 func (x *TestResult) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[22]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1945,7 +2048,7 @@ func (x *TestResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestResult.ProtoReflect.Descriptor instead.
 func (*TestResult) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{22}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TestResult) GetName() string {
@@ -1987,7 +2090,7 @@ type TestDifference struct {
 
 func (x *TestDifference) Reset() {
 	*x = TestDifference{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[23]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +2102,7 @@ func (x *TestDifference) String() string {
 func (*TestDifference) ProtoMessage() {}
 
 func (x *TestDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[23]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +2115,7 @@ func (x *TestDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestDifference.ProtoReflect.Descriptor instead.
 func (*TestDifference) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{23}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TestDifference) GetWhat() string {
@@ -2041,13 +2144,14 @@ type BacktestRequest struct {
 	Config        string                 `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"` // absolute path; empty: the daemon's file as it is on disk
 	Since         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
 	Until         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
+	Text          []byte                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"` // judge by this text, as if that file had it, and nothing else were changed; at most 64 KiB
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BacktestRequest) Reset() {
 	*x = BacktestRequest{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[24]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2059,7 +2163,7 @@ func (x *BacktestRequest) String() string {
 func (*BacktestRequest) ProtoMessage() {}
 
 func (x *BacktestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[24]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2072,7 +2176,7 @@ func (x *BacktestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BacktestRequest.ProtoReflect.Descriptor instead.
 func (*BacktestRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{24}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *BacktestRequest) GetConfig() string {
@@ -2096,6 +2200,13 @@ func (x *BacktestRequest) GetUntil() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *BacktestRequest) GetText() []byte {
+	if x != nil {
+		return x.Text
+	}
+	return nil
+}
+
 type BacktestEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Event:
@@ -2112,7 +2223,7 @@ type BacktestEvent struct {
 
 func (x *BacktestEvent) Reset() {
 	*x = BacktestEvent{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[25]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2124,7 +2235,7 @@ func (x *BacktestEvent) String() string {
 func (*BacktestEvent) ProtoMessage() {}
 
 func (x *BacktestEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[25]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2137,7 +2248,7 @@ func (x *BacktestEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BacktestEvent.ProtoReflect.Descriptor instead.
 func (*BacktestEvent) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{25}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *BacktestEvent) GetEvent() isBacktestEvent_Event {
@@ -2236,7 +2347,7 @@ type BacktestSet struct {
 
 func (x *BacktestSet) Reset() {
 	*x = BacktestSet{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[26]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2248,7 +2359,7 @@ func (x *BacktestSet) String() string {
 func (*BacktestSet) ProtoMessage() {}
 
 func (x *BacktestSet) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[26]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2261,7 +2372,7 @@ func (x *BacktestSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BacktestSet.ProtoReflect.Descriptor instead.
 func (*BacktestSet) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{26}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *BacktestSet) GetSet() *PolicySet {
@@ -2287,7 +2398,7 @@ type BacktestProgress struct {
 
 func (x *BacktestProgress) Reset() {
 	*x = BacktestProgress{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[27]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2299,7 +2410,7 @@ func (x *BacktestProgress) String() string {
 func (*BacktestProgress) ProtoMessage() {}
 
 func (x *BacktestProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[27]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2312,7 +2423,7 @@ func (x *BacktestProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BacktestProgress.ProtoReflect.Descriptor instead.
 func (*BacktestProgress) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{27}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *BacktestProgress) GetRecords() uint64 {
@@ -2343,7 +2454,7 @@ type BacktestFlip struct {
 
 func (x *BacktestFlip) Reset() {
 	*x = BacktestFlip{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[28]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2355,7 +2466,7 @@ func (x *BacktestFlip) String() string {
 func (*BacktestFlip) ProtoMessage() {}
 
 func (x *BacktestFlip) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[28]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2368,7 +2479,7 @@ func (x *BacktestFlip) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BacktestFlip.ProtoReflect.Descriptor instead.
 func (*BacktestFlip) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{28}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *BacktestFlip) GetServer() string {
@@ -2472,7 +2583,7 @@ type BacktestUnknown struct {
 
 func (x *BacktestUnknown) Reset() {
 	*x = BacktestUnknown{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[29]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2484,7 +2595,7 @@ func (x *BacktestUnknown) String() string {
 func (*BacktestUnknown) ProtoMessage() {}
 
 func (x *BacktestUnknown) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[29]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2497,7 +2608,7 @@ func (x *BacktestUnknown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BacktestUnknown.ProtoReflect.Descriptor instead.
 func (*BacktestUnknown) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{29}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *BacktestUnknown) GetServer() string {
@@ -2573,7 +2684,7 @@ type BacktestSummary struct {
 
 func (x *BacktestSummary) Reset() {
 	*x = BacktestSummary{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[30]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2585,7 +2696,7 @@ func (x *BacktestSummary) String() string {
 func (*BacktestSummary) ProtoMessage() {}
 
 func (x *BacktestSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[30]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2598,7 +2709,7 @@ func (x *BacktestSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BacktestSummary.ProtoReflect.Descriptor instead.
 func (*BacktestSummary) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{30}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *BacktestSummary) GetCalls() uint64 {
@@ -2668,9 +2779,10 @@ var File_thoughtgate_v1_policy_proto protoreflect.FileDescriptor
 
 const file_thoughtgate_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	"\x1bthoughtgate/v1/policy.proto\x12\x0ethoughtgate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dthoughtgate/v1/approval.proto\"%\n" +
+	"\x1bthoughtgate/v1/policy.proto\x12\x0ethoughtgate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dthoughtgate/v1/approval.proto\"=\n" +
 	"\x0fValidateRequest\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\"\x8b\x01\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
+	"\x06bundle\x18\x02 \x01(\fR\x06bundle\"\x8b\x01\n" +
 	"\x10ValidateResponse\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x126\n" +
 	"\bproblems\x18\x02 \x03(\v2\x1a.thoughtgate.v1.DiagnosticR\bproblems\x12+\n" +
@@ -2684,7 +2796,7 @@ const file_thoughtgate_v1_policy_proto_rawDesc = "" +
 	"\x02id\x18\x05 \x01(\tR\x02id\x12\x18\n" +
 	"\amessage\x18\x06 \x01(\tR\amessage\x12\x12\n" +
 	"\x04hint\x18\a \x01(\tR\x04hint\"\x15\n" +
-	"\x13GetPolicySetRequest\"\xf1\x03\n" +
+	"\x13GetPolicySetRequest\"\x87\x04\n" +
 	"\tPolicySet\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x18\n" +
@@ -2700,7 +2812,8 @@ const file_thoughtgate_v1_policy_proto_rawDesc = "" +
 	"\awaiting\x18\v \x03(\v2\x1d.thoughtgate.v1.WaitingPolicyR\awaiting\x125\n" +
 	"\arefused\x18\f \x03(\v2\x1b.thoughtgate.v1.RefusedToolR\arefused\x124\n" +
 	"\x06detail\x18\r \x01(\v2\x1c.thoughtgate.v1.PolicyDetailR\x06detail\x12\x1a\n" +
-	"\bnatively\x18\x0e \x03(\tR\bnatively\"e\n" +
+	"\bnatively\x18\x0e \x03(\tR\bnatively\x12\x14\n" +
+	"\x05fleet\x18\x0f \x01(\tR\x05fleet\"e\n" +
 	"\rWaitingPolicy\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x12\n" +
 	"\x04file\x18\x02 \x01(\tR\x04file\x12\x12\n" +
@@ -2746,7 +2859,7 @@ const file_thoughtgate_v1_policy_proto_rawDesc = "" +
 	"\tbot_token\x18\x02 \x01(\tR\bbotToken\x12\x1b\n" +
 	"\tapp_token\x18\x03 \x01(\tR\bappToken\x12\x18\n" +
 	"\amention\x18\x04 \x03(\tR\amention\x12\x1c\n" +
-	"\tapprovers\x18\x05 \x03(\tR\tapprovers\"\xf2\x02\n" +
+	"\tapprovers\x18\x05 \x03(\tR\tapprovers\"\x86\x03\n" +
 	"\x0eExplainRequest\x12\x16\n" +
 	"\x06config\x18\x01 \x01(\tR\x06config\x12\x14\n" +
 	"\x05brief\x18\x02 \x01(\bR\x05brief\x12\x16\n" +
@@ -2764,7 +2877,8 @@ const file_thoughtgate_v1_policy_proto_rawDesc = "" +
 	"\asession\x18\v \x01(\tR\asession\x12\x18\n" +
 	"\aproject\x18\f \x01(\tR\aproject\x12\x18\n" +
 	"\acommand\x18\r \x03(\tR\acommand\x12\x16\n" +
-	"\x06assume\x18\x0e \x03(\tR\x06assume\"\xfc\x05\n" +
+	"\x06assume\x18\x0e \x03(\tR\x06assume\x12\x12\n" +
+	"\x04past\x18\x0f \x01(\bR\x04past\"\xad\x06\n" +
 	"\vExplanation\x12\x14\n" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12\x18\n" +
 	"\averdict\x18\x02 \x01(\tR\averdict\x12\x16\n" +
@@ -2787,16 +2901,21 @@ const file_thoughtgate_v1_policy_proto_rawDesc = "" +
 	"\x04near\x18\x12 \x03(\v2\x18.thoughtgate.v1.NearRuleR\x04near\x126\n" +
 	"\achanges\x18\x13 \x03(\v2\x1c.thoughtgate.v1.PolicyChangeR\achanges\x12-\n" +
 	"\x06grants\x18< \x03(\v2\x15.thoughtgate.v1.GrantR\x06grants\x12\x14\n" +
-	"\x05level\x18= \x01(\tR\x05level\x12\x1a\n" +
+	"\x05level\x18= \x01(\tR\x05level\x12/\n" +
+	"\x04past\x18? \x01(\v2\x1b.thoughtgate.v1.PastVerdictR\x04past\x12\x1a\n" +
 	"\bnatively\x18> \x01(\bR\bnatively\x12\x15\n" +
 	"\x05hooks\x18\xf0\x01 \x03(\tR\x05hooks\x12\"\n" +
-	"\fresult_hooks\x18\xf1\x01 \x03(\tR\vresultHooks\"t\n" +
+	"\fresult_hooks\x18\xf1\x01 \x03(\tR\vresultHooks\"W\n" +
+	"\vPastVerdict\x12\x14\n" +
+	"\x05shown\x18\x01 \x01(\fR\x05shown\x12\x18\n" +
+	"\aunclear\x18\x02 \x01(\tR\aunclear\x12\x18\n" +
+	"\aperhaps\x18\x03 \x01(\tR\aperhaps\"t\n" +
 	"\bCallFact\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x16\n" +
 	"\x06member\x18\x03 \x01(\tR\x06member\x12\x14\n" +
 	"\x05place\x18\x04 \x01(\tR\x05place\x12\x0e\n" +
-	"\x02by\x18\x05 \x01(\tR\x02by\"\xb4\x01\n" +
+	"\x02by\x18\x05 \x01(\tR\x02by\"\xca\x01\n" +
 	"\bCitation\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -2805,7 +2924,8 @@ const file_thoughtgate_v1_policy_proto_rawDesc = "" +
 	"\x06column\x18\x05 \x01(\rR\x06column\x12\x12\n" +
 	"\x04does\x18\x06 \x01(\tR\x04does\x12\x12\n" +
 	"\x04says\x18\a \x01(\tR\x04says\x12\x18\n" +
-	"\aproject\x18\b \x01(\bR\aproject\"R\n" +
+	"\aproject\x18\b \x01(\bR\aproject\x12\x14\n" +
+	"\x05fleet\x18\t \x01(\bR\x05fleet\"R\n" +
 	"\bNearRule\x12,\n" +
 	"\x04rule\x18\x01 \x01(\v2\x18.thoughtgate.v1.CitationR\x04rule\x12\x18\n" +
 	"\abecause\x18\x02 \x01(\tR\abecause\"r\n" +
@@ -2836,11 +2956,12 @@ const file_thoughtgate_v1_policy_proto_rawDesc = "" +
 	"\x0eTestDifference\x12\x12\n" +
 	"\x04what\x18\x01 \x01(\tR\x04what\x12\x12\n" +
 	"\x04want\x18\x02 \x01(\tR\x04want\x12\x10\n" +
-	"\x03got\x18\x03 \x01(\tR\x03got\"\x8d\x01\n" +
+	"\x03got\x18\x03 \x01(\tR\x03got\"\xa1\x01\n" +
 	"\x0fBacktestRequest\x12\x16\n" +
 	"\x06config\x18\x01 \x01(\tR\x06config\x120\n" +
 	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
-	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xb7\x02\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\fR\x04text\"\xb7\x02\n" +
 	"\rBacktestEvent\x12/\n" +
 	"\x03set\x18\x01 \x01(\v2\x1b.thoughtgate.v1.BacktestSetH\x00R\x03set\x12>\n" +
 	"\bprogress\x18\x02 \x01(\v2 .thoughtgate.v1.BacktestProgressH\x00R\bprogress\x122\n" +
@@ -2910,7 +3031,7 @@ func file_thoughtgate_v1_policy_proto_rawDescGZIP() []byte {
 }
 
 var file_thoughtgate_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_thoughtgate_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_thoughtgate_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_thoughtgate_v1_policy_proto_goTypes = []any{
 	(Severity)(0),                 // 0: thoughtgate.v1.Severity
 	(*ValidateRequest)(nil),       // 1: thoughtgate.v1.ValidateRequest
@@ -2927,33 +3048,34 @@ var file_thoughtgate_v1_policy_proto_goTypes = []any{
 	(*SlackDestination)(nil),      // 12: thoughtgate.v1.SlackDestination
 	(*ExplainRequest)(nil),        // 13: thoughtgate.v1.ExplainRequest
 	(*Explanation)(nil),           // 14: thoughtgate.v1.Explanation
-	(*CallFact)(nil),              // 15: thoughtgate.v1.CallFact
-	(*Citation)(nil),              // 16: thoughtgate.v1.Citation
-	(*NearRule)(nil),              // 17: thoughtgate.v1.NearRule
-	(*PolicyChange)(nil),          // 18: thoughtgate.v1.PolicyChange
-	(*TestPoliciesRequest)(nil),   // 19: thoughtgate.v1.TestPoliciesRequest
-	(*TestFile)(nil),              // 20: thoughtgate.v1.TestFile
-	(*TestPoliciesResponse)(nil),  // 21: thoughtgate.v1.TestPoliciesResponse
-	(*TestFileResult)(nil),        // 22: thoughtgate.v1.TestFileResult
-	(*TestResult)(nil),            // 23: thoughtgate.v1.TestResult
-	(*TestDifference)(nil),        // 24: thoughtgate.v1.TestDifference
-	(*BacktestRequest)(nil),       // 25: thoughtgate.v1.BacktestRequest
-	(*BacktestEvent)(nil),         // 26: thoughtgate.v1.BacktestEvent
-	(*BacktestSet)(nil),           // 27: thoughtgate.v1.BacktestSet
-	(*BacktestProgress)(nil),      // 28: thoughtgate.v1.BacktestProgress
-	(*BacktestFlip)(nil),          // 29: thoughtgate.v1.BacktestFlip
-	(*BacktestUnknown)(nil),       // 30: thoughtgate.v1.BacktestUnknown
-	(*BacktestSummary)(nil),       // 31: thoughtgate.v1.BacktestSummary
-	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
-	(*Grant)(nil),                 // 34: thoughtgate.v1.Grant
+	(*PastVerdict)(nil),           // 15: thoughtgate.v1.PastVerdict
+	(*CallFact)(nil),              // 16: thoughtgate.v1.CallFact
+	(*Citation)(nil),              // 17: thoughtgate.v1.Citation
+	(*NearRule)(nil),              // 18: thoughtgate.v1.NearRule
+	(*PolicyChange)(nil),          // 19: thoughtgate.v1.PolicyChange
+	(*TestPoliciesRequest)(nil),   // 20: thoughtgate.v1.TestPoliciesRequest
+	(*TestFile)(nil),              // 21: thoughtgate.v1.TestFile
+	(*TestPoliciesResponse)(nil),  // 22: thoughtgate.v1.TestPoliciesResponse
+	(*TestFileResult)(nil),        // 23: thoughtgate.v1.TestFileResult
+	(*TestResult)(nil),            // 24: thoughtgate.v1.TestResult
+	(*TestDifference)(nil),        // 25: thoughtgate.v1.TestDifference
+	(*BacktestRequest)(nil),       // 26: thoughtgate.v1.BacktestRequest
+	(*BacktestEvent)(nil),         // 27: thoughtgate.v1.BacktestEvent
+	(*BacktestSet)(nil),           // 28: thoughtgate.v1.BacktestSet
+	(*BacktestProgress)(nil),      // 29: thoughtgate.v1.BacktestProgress
+	(*BacktestFlip)(nil),          // 30: thoughtgate.v1.BacktestFlip
+	(*BacktestUnknown)(nil),       // 31: thoughtgate.v1.BacktestUnknown
+	(*BacktestSummary)(nil),       // 32: thoughtgate.v1.BacktestSummary
+	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
+	(*Grant)(nil),                 // 35: thoughtgate.v1.Grant
 }
 var file_thoughtgate_v1_policy_proto_depIdxs = []int32{
 	3,  // 0: thoughtgate.v1.ValidateResponse.problems:type_name -> thoughtgate.v1.Diagnostic
 	5,  // 1: thoughtgate.v1.ValidateResponse.set:type_name -> thoughtgate.v1.PolicySet
 	0,  // 2: thoughtgate.v1.Diagnostic.severity:type_name -> thoughtgate.v1.Severity
 	8,  // 3: thoughtgate.v1.PolicySet.files:type_name -> thoughtgate.v1.PolicyFile
-	32, // 4: thoughtgate.v1.PolicySet.since:type_name -> google.protobuf.Timestamp
+	33, // 4: thoughtgate.v1.PolicySet.since:type_name -> google.protobuf.Timestamp
 	6,  // 5: thoughtgate.v1.PolicySet.waiting:type_name -> thoughtgate.v1.WaitingPolicy
 	7,  // 6: thoughtgate.v1.PolicySet.refused:type_name -> thoughtgate.v1.RefusedTool
 	9,  // 7: thoughtgate.v1.PolicySet.detail:type_name -> thoughtgate.v1.PolicyDetail
@@ -2961,48 +3083,49 @@ var file_thoughtgate_v1_policy_proto_depIdxs = []int32{
 	10, // 9: thoughtgate.v1.PolicyDetail.rules:type_name -> thoughtgate.v1.PolicyEntry
 	10, // 10: thoughtgate.v1.PolicyDetail.policies:type_name -> thoughtgate.v1.PolicyEntry
 	11, // 11: thoughtgate.v1.PolicyDetail.workflows:type_name -> thoughtgate.v1.PolicyWorkflow
-	16, // 12: thoughtgate.v1.PolicyEntry.cited:type_name -> thoughtgate.v1.Citation
-	33, // 13: thoughtgate.v1.PolicyWorkflow.timeout:type_name -> google.protobuf.Duration
+	17, // 12: thoughtgate.v1.PolicyEntry.cited:type_name -> thoughtgate.v1.Citation
+	34, // 13: thoughtgate.v1.PolicyWorkflow.timeout:type_name -> google.protobuf.Duration
 	12, // 14: thoughtgate.v1.PolicyWorkflow.slack:type_name -> thoughtgate.v1.SlackDestination
-	15, // 15: thoughtgate.v1.Explanation.facts:type_name -> thoughtgate.v1.CallFact
-	33, // 16: thoughtgate.v1.Explanation.timeout:type_name -> google.protobuf.Duration
-	16, // 17: thoughtgate.v1.Explanation.cited:type_name -> thoughtgate.v1.Citation
-	17, // 18: thoughtgate.v1.Explanation.near:type_name -> thoughtgate.v1.NearRule
-	18, // 19: thoughtgate.v1.Explanation.changes:type_name -> thoughtgate.v1.PolicyChange
-	34, // 20: thoughtgate.v1.Explanation.grants:type_name -> thoughtgate.v1.Grant
-	16, // 21: thoughtgate.v1.NearRule.rule:type_name -> thoughtgate.v1.Citation
-	20, // 22: thoughtgate.v1.TestPoliciesRequest.files:type_name -> thoughtgate.v1.TestFile
-	22, // 23: thoughtgate.v1.TestPoliciesResponse.files:type_name -> thoughtgate.v1.TestFileResult
-	3,  // 24: thoughtgate.v1.TestFileResult.problems:type_name -> thoughtgate.v1.Diagnostic
-	23, // 25: thoughtgate.v1.TestFileResult.results:type_name -> thoughtgate.v1.TestResult
-	24, // 26: thoughtgate.v1.TestResult.differences:type_name -> thoughtgate.v1.TestDifference
-	14, // 27: thoughtgate.v1.TestResult.got:type_name -> thoughtgate.v1.Explanation
-	32, // 28: thoughtgate.v1.BacktestRequest.since:type_name -> google.protobuf.Timestamp
-	32, // 29: thoughtgate.v1.BacktestRequest.until:type_name -> google.protobuf.Timestamp
-	27, // 30: thoughtgate.v1.BacktestEvent.set:type_name -> thoughtgate.v1.BacktestSet
-	28, // 31: thoughtgate.v1.BacktestEvent.progress:type_name -> thoughtgate.v1.BacktestProgress
-	29, // 32: thoughtgate.v1.BacktestEvent.flip:type_name -> thoughtgate.v1.BacktestFlip
-	30, // 33: thoughtgate.v1.BacktestEvent.unknown:type_name -> thoughtgate.v1.BacktestUnknown
-	31, // 34: thoughtgate.v1.BacktestEvent.summary:type_name -> thoughtgate.v1.BacktestSummary
-	5,  // 35: thoughtgate.v1.BacktestSet.set:type_name -> thoughtgate.v1.PolicySet
-	3,  // 36: thoughtgate.v1.BacktestSet.warnings:type_name -> thoughtgate.v1.Diagnostic
-	32, // 37: thoughtgate.v1.BacktestSummary.first:type_name -> google.protobuf.Timestamp
-	32, // 38: thoughtgate.v1.BacktestSummary.last:type_name -> google.protobuf.Timestamp
-	1,  // 39: thoughtgate.v1.Policies.Validate:input_type -> thoughtgate.v1.ValidateRequest
-	4,  // 40: thoughtgate.v1.Policies.Get:input_type -> thoughtgate.v1.GetPolicySetRequest
-	13, // 41: thoughtgate.v1.Policies.Explain:input_type -> thoughtgate.v1.ExplainRequest
-	19, // 42: thoughtgate.v1.Policies.Test:input_type -> thoughtgate.v1.TestPoliciesRequest
-	25, // 43: thoughtgate.v1.Policies.Backtest:input_type -> thoughtgate.v1.BacktestRequest
-	2,  // 44: thoughtgate.v1.Policies.Validate:output_type -> thoughtgate.v1.ValidateResponse
-	5,  // 45: thoughtgate.v1.Policies.Get:output_type -> thoughtgate.v1.PolicySet
-	14, // 46: thoughtgate.v1.Policies.Explain:output_type -> thoughtgate.v1.Explanation
-	21, // 47: thoughtgate.v1.Policies.Test:output_type -> thoughtgate.v1.TestPoliciesResponse
-	26, // 48: thoughtgate.v1.Policies.Backtest:output_type -> thoughtgate.v1.BacktestEvent
-	44, // [44:49] is the sub-list for method output_type
-	39, // [39:44] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	16, // 15: thoughtgate.v1.Explanation.facts:type_name -> thoughtgate.v1.CallFact
+	34, // 16: thoughtgate.v1.Explanation.timeout:type_name -> google.protobuf.Duration
+	17, // 17: thoughtgate.v1.Explanation.cited:type_name -> thoughtgate.v1.Citation
+	18, // 18: thoughtgate.v1.Explanation.near:type_name -> thoughtgate.v1.NearRule
+	19, // 19: thoughtgate.v1.Explanation.changes:type_name -> thoughtgate.v1.PolicyChange
+	35, // 20: thoughtgate.v1.Explanation.grants:type_name -> thoughtgate.v1.Grant
+	15, // 21: thoughtgate.v1.Explanation.past:type_name -> thoughtgate.v1.PastVerdict
+	17, // 22: thoughtgate.v1.NearRule.rule:type_name -> thoughtgate.v1.Citation
+	21, // 23: thoughtgate.v1.TestPoliciesRequest.files:type_name -> thoughtgate.v1.TestFile
+	23, // 24: thoughtgate.v1.TestPoliciesResponse.files:type_name -> thoughtgate.v1.TestFileResult
+	3,  // 25: thoughtgate.v1.TestFileResult.problems:type_name -> thoughtgate.v1.Diagnostic
+	24, // 26: thoughtgate.v1.TestFileResult.results:type_name -> thoughtgate.v1.TestResult
+	25, // 27: thoughtgate.v1.TestResult.differences:type_name -> thoughtgate.v1.TestDifference
+	14, // 28: thoughtgate.v1.TestResult.got:type_name -> thoughtgate.v1.Explanation
+	33, // 29: thoughtgate.v1.BacktestRequest.since:type_name -> google.protobuf.Timestamp
+	33, // 30: thoughtgate.v1.BacktestRequest.until:type_name -> google.protobuf.Timestamp
+	28, // 31: thoughtgate.v1.BacktestEvent.set:type_name -> thoughtgate.v1.BacktestSet
+	29, // 32: thoughtgate.v1.BacktestEvent.progress:type_name -> thoughtgate.v1.BacktestProgress
+	30, // 33: thoughtgate.v1.BacktestEvent.flip:type_name -> thoughtgate.v1.BacktestFlip
+	31, // 34: thoughtgate.v1.BacktestEvent.unknown:type_name -> thoughtgate.v1.BacktestUnknown
+	32, // 35: thoughtgate.v1.BacktestEvent.summary:type_name -> thoughtgate.v1.BacktestSummary
+	5,  // 36: thoughtgate.v1.BacktestSet.set:type_name -> thoughtgate.v1.PolicySet
+	3,  // 37: thoughtgate.v1.BacktestSet.warnings:type_name -> thoughtgate.v1.Diagnostic
+	33, // 38: thoughtgate.v1.BacktestSummary.first:type_name -> google.protobuf.Timestamp
+	33, // 39: thoughtgate.v1.BacktestSummary.last:type_name -> google.protobuf.Timestamp
+	1,  // 40: thoughtgate.v1.Policies.Validate:input_type -> thoughtgate.v1.ValidateRequest
+	4,  // 41: thoughtgate.v1.Policies.Get:input_type -> thoughtgate.v1.GetPolicySetRequest
+	13, // 42: thoughtgate.v1.Policies.Explain:input_type -> thoughtgate.v1.ExplainRequest
+	20, // 43: thoughtgate.v1.Policies.Test:input_type -> thoughtgate.v1.TestPoliciesRequest
+	26, // 44: thoughtgate.v1.Policies.Backtest:input_type -> thoughtgate.v1.BacktestRequest
+	2,  // 45: thoughtgate.v1.Policies.Validate:output_type -> thoughtgate.v1.ValidateResponse
+	5,  // 46: thoughtgate.v1.Policies.Get:output_type -> thoughtgate.v1.PolicySet
+	14, // 47: thoughtgate.v1.Policies.Explain:output_type -> thoughtgate.v1.Explanation
+	22, // 48: thoughtgate.v1.Policies.Test:output_type -> thoughtgate.v1.TestPoliciesResponse
+	27, // 49: thoughtgate.v1.Policies.Backtest:output_type -> thoughtgate.v1.BacktestEvent
+	45, // [45:50] is the sub-list for method output_type
+	40, // [40:45] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_thoughtgate_v1_policy_proto_init() }
@@ -3011,7 +3134,7 @@ func file_thoughtgate_v1_policy_proto_init() {
 		return
 	}
 	file_thoughtgate_v1_approval_proto_init()
-	file_thoughtgate_v1_policy_proto_msgTypes[25].OneofWrappers = []any{
+	file_thoughtgate_v1_policy_proto_msgTypes[26].OneofWrappers = []any{
 		(*BacktestEvent_Set)(nil),
 		(*BacktestEvent_Progress)(nil),
 		(*BacktestEvent_Flip)(nil),
@@ -3024,7 +3147,7 @@ func file_thoughtgate_v1_policy_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_thoughtgate_v1_policy_proto_rawDesc), len(file_thoughtgate_v1_policy_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -120,16 +120,16 @@ type Process struct {
 	Build      string                 `protobuf:"bytes,14,opt,name=build,proto3" json:"build,omitempty"`
 	// The following are set for every program. Of those above, only command and since are
 	// set for programs other than shims.
-	Kind        string                 `protobuf:"bytes,270,opt,name=kind,proto3" json:"kind,omitempty"`   // server (behind a shim of its own), client (a shim of a shared server, or of the tools of an extension), backend, extension, agent
+	Kind        string                 `protobuf:"bytes,270,opt,name=kind,proto3" json:"kind,omitempty"`   // server (behind a shim of its own), client (a shim of a shared server, or of the tools of an extension), remote (a shim of a server behind an address), backend, extension, agent
 	Name        string                 `protobuf:"bytes,271,opt,name=name,proto3" json:"name,omitempty"`   // unique within the kind, unless there is an id
 	Id          string                 `protobuf:"bytes,272,opt,name=id,proto3" json:"id,omitempty"`       // distinguishes programs of the same name
-	State       string                 `protobuf:"bytes,273,opt,name=state,proto3" json:"state,omitempty"` // starting, running, degraded, restarting, failed, stopped
+	State       string                 `protobuf:"bytes,273,opt,name=state,proto3" json:"state,omitempty"` // starting, running, degraded, restarting, failed, stopped, wants a login
 	StateSince  *timestamppb.Timestamp `protobuf:"bytes,274,opt,name=state_since,json=stateSince,proto3" json:"state_since,omitempty"`
 	Pid         int32                  `protobuf:"varint,275,opt,name=pid,proto3" json:"pid,omitempty"` // 0: it does not run
 	Restarts    uint32                 `protobuf:"varint,276,opt,name=restarts,proto3" json:"restarts,omitempty"`
 	Budget      uint32                 `protobuf:"varint,277,opt,name=budget,proto3" json:"budget,omitempty"`                              // remaining restarts until it fails
 	Next        *timestamppb.Timestamp `protobuf:"bytes,278,opt,name=next,proto3" json:"next,omitempty"`                                   // time of the next start, in state restarting
-	Error       string                 `protobuf:"bytes,279,opt,name=error,proto3" json:"error,omitempty"`                                 // why it last exited, or is degraded
+	Error       string                 `protobuf:"bytes,279,opt,name=error,proto3" json:"error,omitempty"`                                 // why it last exited, is degraded, or wants a login
 	Memory      uint64                 `protobuf:"varint,280,opt,name=memory,proto3" json:"memory,omitempty"`                              // bytes used by it and its descendants; 0: not known
 	SharedTwice bool                   `protobuf:"varint,281,opt,name=shared_twice,json=sharedTwice,proto3" json:"shared_twice,omitempty"` // shared memory is counted more than once
 	Clients     uint32                 `protobuf:"varint,282,opt,name=clients,proto3" json:"clients,omitempty"`                            // number of shims that use it, or of runs that wait for it

@@ -1024,6 +1024,7 @@ func (*AmendSessionResponse) Descriptor() ([]byte, []int) {
 
 type ListSessionsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Restoring     bool                   `protobuf:"varint,1,opt,name=restoring,proto3" json:"restoring,omitempty"` // include sessions whose wrap has exited and whose files are about to be restored
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1056,6 +1057,13 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
 	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ListSessionsRequest) GetRestoring() bool {
+	if x != nil {
+		return x.Restoring
+	}
+	return false
 }
 
 type ListSessionsResponse struct {
@@ -1113,7 +1121,8 @@ type Session struct {
 	Protection    string                 `protobuf:"bytes,7,opt,name=protection,proto3" json:"protection,omitempty"`                       // id of the protection, if this is a protected agent and no wrap; then spec has only the agent type, and pid is the agent's
 	HooksSilent   bool                   `protobuf:"varint,8,opt,name=hooks_silent,json=hooksSilent,proto3" json:"hooks_silent,omitempty"` // the agent should run hooks, and none has reported anything yet
 	Unseen        []*Unseen              `protobuf:"bytes,9,rep,name=unseen,proto3" json:"unseen,omitempty"`
-	Ended         *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=ended,proto3" json:"ended,omitempty"` // unset: it is running. An ended session is only listed for its unseen
+	Ended         *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=ended,proto3" json:"ended,omitempty"`    // unset: it is running. An ended session is only listed for its unseen
+	Remote        uint32                 `protobuf:"varint,11,opt,name=remote,proto3" json:"remote,omitempty"` // how many of the attached servers are behind an address
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1216,6 +1225,13 @@ func (x *Session) GetEnded() *timestamppb.Timestamp {
 		return x.Ended
 	}
 	return nil
+}
+
+func (x *Session) GetRemote() uint32 {
+	if x != nil {
+		return x.Remote
+	}
+	return 0
 }
 
 // Unseen is a warning about what an agent may have done past its hooks, from its own transcript.
@@ -1891,10 +1907,11 @@ const file_thoughtgate_v1_session_proto_rawDesc = "" +
 	"ungoverned\x18\x03 \x03(\v2 .thoughtgate.v1.UngovernedServerR\n" +
 	"ungoverned\x126\n" +
 	"\aremotes\x18\x04 \x03(\v2\x1c.thoughtgate.v1.RemoteServerR\aremotes\"\x16\n" +
-	"\x14AmendSessionResponse\"\x15\n" +
-	"\x13ListSessionsRequest\"K\n" +
+	"\x14AmendSessionResponse\"3\n" +
+	"\x13ListSessionsRequest\x12\x1c\n" +
+	"\trestoring\x18\x01 \x01(\bR\trestoring\"K\n" +
 	"\x14ListSessionsResponse\x123\n" +
-	"\bsessions\x18\x01 \x03(\v2\x17.thoughtgate.v1.SessionR\bsessions\"\xf7\x02\n" +
+	"\bsessions\x18\x01 \x03(\v2\x17.thoughtgate.v1.SessionR\bsessions\"\x8f\x03\n" +
 	"\aSession\x12/\n" +
 	"\x04spec\x18\x01 \x01(\v2\x1b.thoughtgate.v1.SessionSpecR\x04spec\x122\n" +
 	"\x06opened\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06opened\x12\x10\n" +
@@ -1908,7 +1925,8 @@ const file_thoughtgate_v1_session_proto_rawDesc = "" +
 	"\fhooks_silent\x18\b \x01(\bR\vhooksSilent\x12.\n" +
 	"\x06unseen\x18\t \x03(\v2\x16.thoughtgate.v1.UnseenR\x06unseen\x120\n" +
 	"\x05ended\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\x05ended\"\xa4\x01\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\x05ended\x12\x16\n" +
+	"\x06remote\x18\v \x01(\rR\x06remote\"\xa4\x01\n" +
 	"\x06Unseen\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x14\n" +

@@ -3,6 +3,8 @@
 package approval
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/hex"
 	"strings"
 
@@ -23,6 +25,37 @@ func NeedsProof(q *pb.Approval) bool {
 	return IsOpen(q) && q.GetLevel() == LevelPresence
 }
 
+// IsCode reports whether typed is a code: six digits, which is too short for a passphrase.
+func IsCode(typed []byte) bool {
+	return len(typed) == 6 && len(bytes.Trim(typed, "0123456789")) == 0
+}
+
+// ProofOf returns what was typed, a passphrase or a code, as a proof.
+func ProofOf(typed []byte) *pb.Proof {
+	if IsCode(typed) {
+		return &pb.Proof{Code: typed}
+	}
+	return &pb.Proof{Passphrase: typed}
+}
+
+// methodLogin is the method of a question whether a person logs in to a server.
+const methodLogin = "thoughtgate/login"
+
+// LoginCommand returns the command that answers q if q asks for a login: nobody can approve that. Otherwise it
+// returns "".
+func LoginCommand(q *pb.Approval) display.Safe {
+	if q.GetMethod() != methodLogin {
+		return ""
+	}
+	return ui.LoginCommand(q.GetServer())
+}
+
+// MovedOn reports whether the agent of an open question was told to repeat the call and waits no longer.
+func MovedOn(q *pb.Approval) bool { return IsOpen(q) && q.GetParked() && q.GetWaiting() == 0 }
+
+// WhenMovedOn says what becomes of the answer to a question whose agent waits no longer.
+const WhenMovedOn display.Safe = "agent moved on; takes effect if it repeats the call"
+
 // StateWord returns the state of a question as a word for people; --json has the enum's.
 func StateWord(q *pb.Approval) display.Safe {
 	switch q.GetState() {
@@ -40,10 +73,14 @@ func EndLine(q *pb.Approval) display.Safe {
 		return display.Name(q.GetId()) + " is no longer known to the daemon"
 	}
 	line := display.Name(q.GetId()) + " " + StateWord(q)
-	line += ui.Choose(q.GetDecider() != "", " by "+display.Text(q.GetDecider()), "")
-	line += ui.Choose(q.GetSurface() != "", ", "+display.Name(q.GetSurface()), "")
-	line += ui.Spaced(display.Name(q.GetApprover())) + ui.AfterColon(display.Text(q.GetNote()))
+	line += ui.Choose(q.GetDecider() != "", " by "+answeredBy(q), "")
+	line += ui.AfterColon(display.Text(q.GetNote()))
 	return Clipped(line + "; " + ui.CallName(q.GetMethod(), q.GetTool()))
+}
+
+// answeredBy names who decided q: whom a surface of several people names, or [ui.Who].
+func answeredBy(q *pb.Approval) display.Safe {
+	return cmp.Or(ui.Claimed(q.GetApprover(), q.GetSurface()), ui.Who(q.GetDecider(), q.GetSurface(), ui.You))
 }
 
 // Because returns one line: why an open question is asked, or the note of its decision.

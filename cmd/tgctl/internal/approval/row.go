@@ -29,11 +29,15 @@ type Row struct {
 	Subject          []byte
 	Created, Expires time.Time
 
+	ServerID                 string // the server as the daemon names it
 	Agent, Server, Call, Why display.Safe
+	Danger                   display.Safe // its facts in words; empty if it has none
 
 	Workflow string
-	Grave    bool // its facts mark it as risky
-	Proof    bool // approving it needs a secret
+	Login    display.Safe // see LoginCommand
+	Grave    bool         // its facts mark it as risky
+	MovedOn  bool         // its agent waits no longer
+	Proof    bool         // approving it needs a secret
 
 	Params []byte       // params of the call, unless they are long
 	Short  display.Safe // the beginning of long params
@@ -45,9 +49,10 @@ func NewRow(q *pb.Approval) *Row {
 	r := &Row{
 		ID: q.GetId(), Subject: bytes.Clone(q.GetSubject()),
 		Created: q.GetCreated().AsTime(), Expires: q.GetExpires().AsTime(),
-		Agent: Clipped(ui.OrDash(q.GetAgent())), Server: Clipped(display.Name(q.GetServer())),
+		ServerID: strings.Clone(q.GetServer()), Agent: Clipped(ui.OrDash(q.GetAgent())), Server: Clipped(display.Name(q.GetServer())),
 		Call: Clipped(ui.CallName(q.GetMethod(), q.GetTool())), Why: Clipped(Because(q)),
-		Workflow: strings.Clone(q.GetWorkflow()), Grave: isGrave(q.GetFacts()), Proof: NeedsProof(q),
+		Workflow: strings.Clone(q.GetWorkflow()), Login: Clipped(LoginCommand(q)), Grave: slices.ContainsFunc(q.GetFacts(), IsGrave), Proof: NeedsProof(q),
+		Danger: Clipped(Danger(q.GetFacts())), MovedOn: MovedOn(q),
 	}
 	params := ShownParams(q)
 	r.Size = max(len(params), int(min(q.GetArgumentsBytes(), math.MaxInt32)))
@@ -63,17 +68,3 @@ func NewRow(q *pb.Approval) *Row {
 func Clipped(s display.Safe) display.Safe {
 	return display.Safe(strings.Clone(string(display.Fit(s, clipColumns))))
 }
-
-// isGrave reports whether any fact of a question is grave.
-func isGrave(facts []string) bool {
-	return slices.ContainsFunc(facts, func(fact string) bool {
-		name, _, _ := strings.Cut(fact, ":")
-		name, _, _ = strings.Cut(name, " ")
-		return slices.Contains(graveFacts, name)
-	})
-}
-
-// graveFacts are the facts that make a notification critical, so that it is shown even if others are
-// held back: those of high risk (gate.HighRisk), and those of a tool that may do harm or is not what
-// a person has accepted. docs/notifications.md lists them.
-var graveFacts = []string{"ours", "secret", "secret-place", "planted", "prompted", "acts", "changed", "smelly", "destroys", "uploads", "installs", "network-code"}

@@ -4,21 +4,22 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/record/calls"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// ListLimit is the default number of records in a list.
+// ListLimit is the default number of calls or records in a list.
 const ListLimit = 100
 
 // app holds what these commands use.
@@ -31,110 +32,101 @@ func Command(c *connect.App) *cobra.Command {
 		a.listCmd(), a.tailCmd(), a.showCmd(), a.verifyCmd(), a.exportCmd(), a.reportCmd())
 	cmd.Long = `Each verdict is recorded before it takes effect, in a log of JSON lines in which
 every line carries the hash of the previous one. Without a command, audit lists
-the newest records.`
+the newest calls, each with its end; --all lists every record.`
 	cmd.Example = `  $ tgctl audit
+  $ tgctl audit --follow
   $ tgctl audit list --since 1d --verdict deny
   $ tgctl audit verify`
 	return cmd
 }
 
-// recordFilter holds the flags that select records.
-type recordFilter struct {
-	since, until                         string
-	server, tool, verdict, session, kind string
-	limit                                uint32
-}
-
-func (f *recordFilter) selectFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.server, "server", "", "only records of servers that match `GLOB`")
-	cmd.Flags().StringVar(&f.tool, "tool", "", "only records of tools, prompts or resources that match `GLOB`")
-	cmd.Flags().StringVar(&f.verdict, "verdict", "", "only records with `VERDICT`: forward, deny, hold, approved, rejected, ...")
-	cmd.Flags().StringVar(&f.session, "session", "", "only records of session `ID`")
-	cmd.Flags().StringVar(&f.kind, "kind", "", "only records of `KIND`: call, decision, outcome, session, attach, ...")
-}
-
-// timeFlags adds the flags that select records by time. since is the default of --since.
-func (f *recordFilter) timeFlags(cmd *cobra.Command, since string) {
-	cmd.Flags().StringVar(&f.since, "since", since, "only records from `D` on")
-	cmd.Flags().StringVar(&f.until, "until", "", "only records up to `D`")
-}
-
-// query converts the filter to a query for the daemon.
-func (f *recordFilter) query(now time.Time) (*pb.AuditQuery, error) {
-	q := &pb.AuditQuery{Server: f.server, Tool: f.tool, Verdict: f.verdict, Session: f.session, Kind: f.kind, Last: f.limit}
-	for _, bound := range []struct {
-		flag, text string
-		to         **timestamppb.Timestamp
-	}{{"--since", f.since, &q.Since}, {"--until", f.until, &q.Until}} {
-		if bound.text == "" {
-			continue
-		}
-		at, err := ui.ParseWhen(bound.text, now)
-		if err != nil {
-			return nil, ui.Misuse("%s: %w", bound.flag, err)
-		}
-		*bound.to = timestamppb.New(at)
-	}
-	return q, nil
-}
-
 func (a *app) listCmd() *cobra.Command {
 	f := &recordFilter{}
+	var every, follow bool
 	cmd := &cobra.Command{
 		Use:   "list [flags]",
-		Short: "List records, oldest first",
-		Long: `List records, oldest first. D is a duration before now such as 90s, 2h or 7d, a
+		Short: "List calls with their ends, or records, oldest first",
+		Long: `List calls, each once and with its end, oldest first. With --all, --kind or
+--json list records instead. D is a duration before now such as 90s, 2h or 7d, a
 date, or a date and time in the local time zone. With --json each line is a
 record as it is stored, byte for byte.`,
 		Example: `  $ tgctl audit list --since 2h --server github
+  $ tgctl audit list --all --since 1h
   $ tgctl audit list --since 7d --limit 0 --json | jq -r .tool | sort | uniq -c`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.printRecords(cmd.Context(), f, false)
+			return a.list(cmd.Context(), f, every, follow)
 		},
 	}
-	f.selectFlags(cmd)
+	a.selectFlags(cmd, f)
 	f.timeFlags(cmd, "")
-	cmd.Flags().Uint32Var(&f.limit, "limit", ListLimit, "only the newest `N` records; 0 means all")
+	cmd.Flags().BoolVar(&every, "all", false, "list every record")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "then show each one as it comes, until interrupted")
+	cmd.Flags().Uint32Var(&f.limit, "limit", ListLimit, "only the newest `N`; 0 means all")
 	return a.WithJSON(cmd, record.Record{})
 }
 
 func (a *app) tailCmd() *cobra.Command {
 	f := &recordFilter{}
+	var every bool
 	cmd := &cobra.Command{
 		Use:   "tail [flags]",
-		Short: "Show records as they are written",
-		Long:  `Show the newest records and then each one as it is written, until interrupted.`,
+		Short: "Show calls, or records, as they come",
+		Long: `Show the newest calls and then each one when it is held and when it has ended,
+until interrupted: "audit list --follow" that starts with a few. With --all,
+--kind or --json show records as they are written.`,
 		Example: `  $ tgctl audit tail
   $ tgctl audit tail --verdict deny --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := a.printRecords(cmd.Context(), f, true)
-			if cmd.Context().Err() != nil {
-				return nil // interrupted: the usual way to end it
-			}
-			return err
+			return a.list(cmd.Context(), f, every, true)
 		},
 	}
-	f.selectFlags(cmd)
-	cmd.Flags().Uint32VarP(&f.limit, "limit", "n", 10, "start with the newest `N` records")
+	a.selectFlags(cmd, f)
+	cmd.Flags().BoolVar(&every, "all", false, "show every record")
+	cmd.Flags().Uint32VarP(&f.limit, "limit", "n", 10, "start with the newest `N`")
 	return a.WithJSON(cmd, record.Record{})
 }
 
-// printRecords prints the records that f selects as they arrive.
-func (a *app) printRecords(ctx context.Context, f *recordFilter, follow bool) error {
+// list lists what f selects: records if every is true or f or the user asks for them, otherwise calls.
+func (a *app) list(ctx context.Context, f *recordFilter, every, follow bool) error {
 	q, err := f.query(a.Now())
 	if err != nil {
 		return err
 	}
-	q.Follow = follow
+	every = every || f.kind != "" || a.AsJSON
+	if !every {
+		if err := f.ofCalls(); err != nil {
+			return err
+		}
+	}
 	c, err := a.Dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	out := display.NewStream(a.Out, a.Width(),
+	err = f.known(ctx, c)
+	if _, unknown := errors.AsType[*ui.UnknownError](err); unknown && follow {
+		a.PrintMessage("warning: %v", err) // it may come
+	} else if err != nil {
+		return err
+	}
+	if every {
+		err = a.printRecords(ctx, c, q, follow)
+	} else {
+		err = a.printCalls(ctx, c, q, follow)
+	}
+	if follow && ctx.Err() != nil {
+		return nil // interrupted: the usual way to end it
+	}
+	return err
+}
+
+// printRecords prints the records that q selects as they arrive.
+func (a *app) printRecords(ctx context.Context, c *client.Client, q *pb.AuditQuery, follow bool) error {
+	q.Follow = follow
+	out := display.NewStream(a.Out, a.Width(), a.Paint(),
 		display.Column{Head: "SEQ", Right: true, Width: 6}, display.Column{Head: "TIME", Width: 8},
-		display.Column{Head: "KIND", Width: 8}, display.Column{Head: "VERDICT", Width: 11},
-		display.Column{Head: "SERVER", Width: 12}, display.Column{Head: "WHAT", Shrink: 20})
+		display.Column{Head: "KIND", Width: 8, Repeats: true}, display.Column{Head: "VERDICT", Width: 11, Tone: ui.ToneOf},
+		display.Column{Head: "SERVER", Width: 12, Repeats: true}, display.Column{Head: "WHAT", Shrink: 20})
 	none := true
 	for r, err := range c.ReadAudit(ctx, q) {
 		if err != nil {
@@ -176,7 +168,7 @@ func (a *app) recordRow(r *pb.AuditRecord) []display.Safe {
 
 // whatHappened describes what a record is about, with its reason.
 func whatHappened(rec *record.Record) display.Safe {
-	what := ui.Join(ui.NonEmpty(display.Name(rec.Approval), display.Name(rec.Grant), ui.Choose(isResult(rec), "result of ", "")+ui.CallName(rec.Method, rec.Tool)), " ")
+	what := ui.Join(ui.NonEmpty(display.Name(rec.Approval), display.Name(rec.Grant), ui.Choose(calls.IsResult(rec), "result of ", "")+ui.CallName(rec.Method, rec.Tool)), " ")
 	if what == "" && rec.Server == "" {
 		what = display.Name(rec.Agent)
 	}
@@ -190,3 +182,13 @@ func VerdictWord(rec *record.Record) display.Safe {
 	}
 	return display.Name(rec.Verdict)
 }
+
+// RecordsTable returns an empty table for the rows of RecordRow.
+func RecordsTable() *display.Table {
+	return &display.Table{Columns: []display.Column{
+		{Head: "SEQ", Right: true}, {Head: "TIME"}, {Head: "KIND"}, {Head: "VERDICT", Tone: ui.ToneOf}, {Head: "SERVER"}, {Head: "WHAT"},
+	}}
+}
+
+// RecordRow returns a record as the command audit lists it.
+func RecordRow(c *connect.App, r *pb.AuditRecord) []display.Safe { return (&app{c}).recordRow(r) }

@@ -47,6 +47,7 @@ func TestAuditOnATerminal(t *testing.T) {
 		args   []string
 	}{
 		{"audit", []string{"audit"}},
+		{"audit-all", []string{"audit", "--all"}},
 		{"audit-show", []string{"audit", "show", "4"}},
 		{"audit-show-decision", []string{"audit", "show", "6"}},
 	} {
@@ -86,16 +87,17 @@ func TestAuditFilters(t *testing.T) {
 		args []string
 		want *pb.AuditQuery
 	}{
-		{[]string{"list"}, &pb.AuditQuery{Last: ListLimit}},
+		{[]string{"list"}, &pb.AuditQuery{Last: perCall * ListLimit}},
+		{[]string{"list", "--all"}, &pb.AuditQuery{Last: ListLimit}},
 		{[]string{"--limit", "0", "--json"}, &pb.AuditQuery{}},
-		{[]string{"list", "--since", "2h", "--until", "90s"}, &pb.AuditQuery{Last: ListLimit, Since: consoletest.At(-2 * time.Hour), Until: consoletest.At(-90 * time.Second)}},
-		{[]string{"list", "--since", "7d"}, &pb.AuditQuery{Last: ListLimit, Since: consoletest.At(-7 * 24 * time.Hour)}},
-		{[]string{"list", "--since", "1d12h"}, &pb.AuditQuery{Last: ListLimit, Since: consoletest.At(-36 * time.Hour)}},
-		{[]string{"list", "--since", "2026-11-19"}, &pb.AuditQuery{Last: ListLimit, Since: consoletest.At(midnight.Sub(consoletest.Noon))}},
-		{[]string{"list", "--since", "2026-11-19 06:30"}, &pb.AuditQuery{Last: ListLimit, Since: consoletest.At(midnight.Sub(consoletest.Noon) + 6*time.Hour + 30*time.Minute)}},
-		{[]string{"list", "--since", "2026-11-20T10:00:00Z"}, &pb.AuditQuery{Last: ListLimit, Since: consoletest.At(-time.Hour)}},
-		{[]string{"list", "--server", "git*", "--tool", "create_*", "--verdict", "deny", "--session", "s-1", "--kind", "call", "--limit", "5"},
-			&pb.AuditQuery{Last: 5, Server: "git*", Tool: "create_*", Verdict: "deny", Session: "s-1", Kind: "call"}},
+		{[]string{"list", "--all", "--since", "2h", "--until", "90s"}, &pb.AuditQuery{Last: ListLimit, Since: consoletest.At(-2 * time.Hour), Until: consoletest.At(-90 * time.Second)}},
+		{[]string{"list", "--all", "--since", "7d"}, &pb.AuditQuery{Last: ListLimit, Since: consoletest.At(-7 * 24 * time.Hour)}},
+		{[]string{"list", "--all", "--since", "1d12h"}, &pb.AuditQuery{Last: ListLimit, Since: consoletest.At(-36 * time.Hour)}},
+		{[]string{"list", "--all", "--since", "2026-11-19"}, &pb.AuditQuery{Last: ListLimit, Since: consoletest.At(midnight.Sub(consoletest.Noon))}},
+		{[]string{"list", "--all", "--since", "2026-11-19 06:30"}, &pb.AuditQuery{Last: ListLimit, Since: consoletest.At(midnight.Sub(consoletest.Noon) + 6*time.Hour + 30*time.Minute)}},
+		{[]string{"list", "--all", "--since", "2026-11-20T10:00:00Z"}, &pb.AuditQuery{Last: ListLimit, Since: consoletest.At(-time.Hour)}},
+		{[]string{"list", "--server", "git*", "--tool", "read_*", "--verdict", "deny", "--session", "s-5d41", "--kind", "call", "--limit", "5"},
+			&pb.AuditQuery{Last: 5, Server: "git*", Tool: "read_*", Verdict: "deny", Session: "s-5d41", Kind: "call"}},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			f, c := consoleWithRecords(t)
@@ -138,7 +140,7 @@ func TestAuditTail(t *testing.T) {
 		}
 		return c.Out.Write(p)
 	})
-	if code := c.Execute(ctx, "audit", "tail", "-n", "3"); code != 0 {
+	if code := c.Execute(ctx, "audit", "tail", "--all", "-n", "3"); code != 0 {
 		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 	if !f.Query.GetFollow() || f.Query.GetLast() != 3 {

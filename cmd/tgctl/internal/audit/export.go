@@ -40,25 +40,29 @@ left out unless --values is given; they are redacted as they are stored.`,
 				return ui.Misuse("--values needs --format jsonl: OCSF events have no field for values")
 			}
 			return a.ToFile(output, func(w io.Writer) error {
-				return a.export(cmd.Context(), q, w, format == "ocsf", values)
+				return a.export(cmd.Context(), f, q, w, format == "ocsf", values)
 			})
 		},
 	}
-	f.selectFlags(cmd)
+	a.selectFlags(cmd, f)
 	f.timeFlags(cmd, "")
 	cmd.Flags().StringVar(&format, "format", "", "`FORMAT`: jsonl or ocsf")
+	ui.CompleteFlag(cmd, "format", ui.OneOf("jsonl", "ocsf"))
 	cmd.Flags().BoolVar(&values, "values", false, "also write the values of each call, on the line after its record")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write to `FILE`, which must not exist; removed on failure")
 	return cmd
 }
 
 // export writes the records that q selects.
-func (a *app) export(ctx context.Context, q *pb.AuditQuery, w io.Writer, asOCSF, values bool) error {
+func (a *app) export(ctx context.Context, f *recordFilter, q *pb.AuditQuery, w io.Writer, asOCSF, values bool) error {
 	c, err := a.Dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	if err := f.known(ctx, c); err != nil {
+		return err
+	}
 	log := ""
 	if asOCSF {
 		if log, err = logID(ctx, c); err != nil {

@@ -147,9 +147,9 @@ func (e *ocsfEvent) judged(r *record.Record) {
 		set(ocsfSuccess, ocsfAllowed, ocsfLetThrough, ocsfInformational)
 	case "approved", "accepted":
 		set(ocsfSuccess, ocsfAllowed, ocsfApproved, ocsfInformational)
-	case "hold", "held":
+	case record.Hold, record.Park, "held":
 		set(ocsfOther, ocsfObserved, ocsfDelayed, ocsfLow)
-	case "deny":
+	case record.Deny:
 		set(ocsfFailure, ocsfDenied, ocsfBlocked, ocsfMedium)
 	case "rejected", "expired", "withdrawn":
 		set(ocsfFailure, ocsfDenied, ocsfRejected, ocsfLow)

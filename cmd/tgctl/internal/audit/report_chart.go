@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sort"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/record/calls"
 )
 
 // Size of the chart in its own units; the page scales it.
@@ -36,7 +38,7 @@ func chartOf(c *counter, zone *time.Location) chart {
 		at = step(at)
 		ends = append(ends, at)
 	}
-	sums := make([]tally, len(ends))
+	sums := make([]calls.Tally, len(ends))
 	highest := uint64(1)
 	for _, hour := range hours {
 		at := time.Unix(hour*3600, 0)
@@ -44,7 +46,7 @@ func chartOf(c *counter, zone *time.Location) chart {
 		for v, n := range c.hours[hour] {
 			sums[i][v] += n
 		}
-		highest = max(highest, sums[i].total())
+		highest = max(highest, sums[i].Total())
 	}
 	top := niceTop(highest)
 	scale := float64(chartBase-chartTop) / float64(top)
@@ -52,6 +54,7 @@ func chartOf(c *counter, zone *time.Location) chart {
 		ch.Scale = append(ch.Scale, tick{chartBase - float64(n)*scale, count(n)})
 	}
 	width := float64(chartWidth-chartLeft) / float64(len(ends))
+	labelled := "" // the day of the last label
 	for i, sum := range sums {
 		begin := start
 		if i > 0 {
@@ -64,9 +67,15 @@ func chartOf(c *counter, zone *time.Location) chart {
 			y -= p.Height
 			p.Y = y
 		}
-		col.Tip = fmt.Sprintf("%s: %d forwarded, %d held, %d denied", begin.Format("2006-01-02 15:04"), sum[forwarded], sum[held], sum[denied])
+		col.Tip = fmt.Sprintf("%s: %d forwarded, %d held, %d denied", begin.Format("2006-01-02 15:04"), sum[calls.Forwarded], sum[calls.Held], sum[calls.Denied])
 		if i%max(1, len(ends)/8) == 0 {
 			col.Label = begin.Format(layout)
+			if day := begin.Format("2 Jan"); unit == "hour" {
+				col.Label = begin.Format("15:04")
+				if day != labelled {
+					col.Label, labelled = day+" "+col.Label, day
+				}
+			}
 		}
 		ch.Columns = append(ch.Columns, col)
 	}
@@ -77,7 +86,7 @@ func chartOf(c *counter, zone *time.Location) chart {
 func steps(first, last time.Time) (start time.Time, step func(time.Time) time.Time, unit, layout string) {
 	day := time.Date(first.Year(), first.Month(), first.Day(), 0, 0, 0, 0, first.Location())
 	if last.Sub(first) < maxColumns*time.Hour {
-		return first.Truncate(time.Hour), func(t time.Time) time.Time { return t.Add(time.Hour) }, "hour", "02 Jan 15:04"
+		return first.Truncate(time.Hour), func(t time.Time) time.Time { return t.Add(time.Hour) }, "hour", ""
 	}
 	days := 1 + int(last.Sub(first)/(24*time.Hour))/maxColumns
 	unit = "day"

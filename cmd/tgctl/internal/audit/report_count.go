@@ -6,38 +6,29 @@ import (
 	"slices"
 	"time"
 
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/record/calls"
 )
-
-// Verdicts that the report distinguishes.
-const (
-	forwarded = iota
-	held
-	denied
-	verdicts
-)
-
-// tally counts verdicts.
-type tally [verdicts]uint64
-
-func (t tally) total() uint64 { return t[forwarded] + t[held] + t[denied] }
 
 // counter collects the numbers of a report in one pass over the records. Its memory does not
 // grow with their number: names past maxNames are counted together. Only the waiting times of
 // answered questions are kept individually.
 type counter struct {
 	records    uint64
-	calls      tally
+	reader     *calls.Reader
+	verdict    string // only calls that have it; empty: all
+	calls      calls.Tally
+	approved   uint64 // forwarded calls that a person or a grant approved
+	parked     uint64 // held calls whose agent was told to repeat them
+	withheld   uint64 // results that an extension withheld
 	first      record.Record
 	last       record.Record
-	held       map[callID]bool  // calls without the record that follows an answer
-	hours      map[int64]*tally // by Unix hour
-	servers    names
-	tools      names
+	hours      map[int64]*calls.Tally // by Unix hour in which a call began
+	servers    tallies
+	tools      tallies
 	reasons    map[string]uint64 // of denials: the policy, rule or gate
 	outcomes   map[string]uint64
-	deciders   names           // by surface and person
+	deciders   tallies         // by surface and person: questions approved (Forwarded) and denied
 	waits      []time.Duration // for questions that a person answered
 	questions  map[string]uint64
 	unattended uint64
@@ -47,37 +38,32 @@ type counter struct {
 
 const (
 	maxNames   = 10_000
-	maxHeld    = 100_000
 	maxChanges = 200
 )
-
-// callID identifies a call in the log.
-type callID struct {
-	attachment string
-	call       uint64
-}
 
 // others is the name under which the remaining names are counted.
 const others = "(others)"
 
-// names counts verdicts by name.
-type names map[string]*tally
+// tallies counts calls by name.
+type tallies map[string]*calls.Tally
 
-func (n names) of(name string) *tally {
+func (n tallies) of(name string) *calls.Tally {
 	if n[name] == nil && len(n) >= maxNames {
 		name = others
 	}
 	if n[name] == nil {
-		n[name] = &tally{}
+		n[name] = &calls.Tally{}
 	}
 	return n[name]
 }
 
 func newCounter() *counter {
-	return &counter{
-		held: map[callID]bool{}, hours: map[int64]*tally{}, servers: names{}, tools: names{}, reasons: map[string]uint64{}, outcomes: map[string]uint64{},
-		deciders: names{}, questions: map[string]uint64{},
+	c := &counter{
+		hours: map[int64]*calls.Tally{}, servers: tallies{}, tools: tallies{}, reasons: map[string]uint64{}, outcomes: map[string]uint64{},
+		deciders: tallies{}, questions: map[string]uint64{},
 	}
+	c.reader = calls.NewReader(c.call)
+	return c
 }
 
 // add counts the next record.
@@ -87,15 +73,12 @@ func (c *counter) add(r *record.Record) {
 	}
 	c.records++
 	c.last = *r
+	c.reader.Add(r)
 	switch r.Kind {
-	case record.KindCall:
-		c.call(r)
 	case record.KindDecision:
 		c.decision(r)
-	case record.KindOutcome:
-		c.outcomes[cmp.Or(r.Verdict, "unknown")]++
 	case record.KindPin, record.KindReload, record.KindGap, record.KindDropped, record.KindDenied, record.KindRefused, record.KindUnseen, record.KindOrphan,
-		record.KindMemory, record.KindPresence, record.KindExtension, record.KindUndo, record.KindStart, record.KindStop:
+		record.KindMemory, record.KindPresence, record.KindLogin, record.KindExtension, record.KindUndo, record.KindStart, record.KindStop:
 		if len(c.changes) == maxChanges {
 			c.changes = append(c.changes[:0], c.changes[1:]...)
 			c.unseen++
@@ -104,47 +87,36 @@ func (c *counter) add(r *record.Record) {
 	}
 }
 
-// call counts a call once: a held one has a second record when a person has answered.
-func (c *counter) call(r *record.Record) {
-	which := callID{r.Attachment, r.Call}
-	if c.held[which] {
-		if r.Verdict != "hold" {
-			delete(c.held, which)
-		}
+// call counts a call by its end.
+func (c *counter) call(one *calls.Call) {
+	if c.verdict != "" && !one.Has(c.verdict) {
 		return
 	}
-	v := forwarded
-	switch r.Verdict {
-	case "deny":
-		v = denied
-		c.reasons[cmp.Or(cmp.Or(r.Policies...), r.Rule, r.Gate, "unknown")]++
-	case "hold":
-		v = held
-		if r.Call > 0 && len(c.held) < maxHeld {
-			c.held[which] = true
-		}
-	case "forward":
-		if isResult(r) { // its call is already counted
-			return
-		}
-	}
-	c.calls[v]++
-	hour := r.Time.Unix() / 3600
+	end := one.End()
+	c.calls[end]++
+	hour := one.Time.Unix() / 3600
 	if c.hours[hour] == nil {
-		c.hours[hour] = &tally{}
+		c.hours[hour] = &calls.Tally{}
 	}
-	c.hours[hour][v]++
-	c.servers.of(r.Server)[v]++
-	c.tools.of(r.Server + "\x00" + cmp.Or(r.Tool, r.Method))[v]++
-}
-
-// isResult reports whether r is about the result of an agent's call.
-func isResult(r *record.Record) bool {
-	switch r.Method {
-	case ui.ToolCall, "resources/read", "prompts/get", "tasks/get", "tasks/result":
-		return r.Direction == "server_to_agent"
+	c.hours[hour][end]++
+	c.servers.of(one.Server)[end]++
+	c.tools.of(one.Server + "\x00" + cmp.Or(one.Tool, one.Method))[end]++
+	switch {
+	case end == calls.Denied:
+		c.reasons[one.By]++
+	case one.Verdict == record.Park:
+		c.parked++
+	case end == calls.Forwarded:
+		if one.Answer == "approved" || one.Grant != "" {
+			c.approved++
+		}
+		outcome := cmp.Or(one.Outcome, "not known")
+		if one.Withheld {
+			outcome = "withheld by an extension"
+			c.withheld++
+		}
+		c.outcomes[outcome]++
 	}
-	return false
 }
 
 func (c *counter) decision(r *record.Record) {
@@ -157,9 +129,9 @@ func (c *counter) decision(r *record.Record) {
 		return
 	}
 	c.waits = append(c.waits, time.Duration(r.LatencyUS)*time.Microsecond)
-	answer := forwarded
+	answer := calls.Forwarded
 	if r.Verdict == "rejected" {
-		answer = denied
+		answer = calls.Denied
 	}
 	c.deciders.of(r.Surface + "\x00" + cmp.Or(r.Approver, r.Decider, "unknown"))[answer]++
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/record/calls"
 )
 
 //go:embed report.html
@@ -30,6 +31,7 @@ type page struct {
 	Log, Sum                 string // id of the audit log; SHA-256 of the last record
 	First, Last, Records     uint64
 	Facts                    []fact
+	Besides                  string // what was judged and is no call
 	Chart                    chart
 	Servers, Tools           table
 	Denials, Outcomes        []bar
@@ -93,8 +95,9 @@ type reportChange struct {
 	At, What, Detail string
 }
 
-// writeReport writes the counts of c as a self-contained page.
+// writeReport writes the counts of c as a self-contained page. Nothing can be added to c afterwards.
 func writeReport(w io.Writer, c *counter, lastLine []byte, log string, now time.Time) error {
+	c.reader.Close()
 	p := page{
 		Title: "ThoughtGate report", Made: when(now, now), Log: string(display.Name(log)),
 		First: c.first.Seq, Last: c.last.Seq, Records: c.records, Waited: waited(c.waits),
@@ -107,14 +110,31 @@ func writeReport(w io.Writer, c *counter, lastLine []byte, log string, now time.
 		p.From, p.Until, p.Sum = when(c.first.Time, now), when(c.last.Time, now), hex.EncodeToString(sum[:])
 	}
 	p.Facts = []fact{
-		{count(c.calls.total()), "calls judged"}, {count(c.calls[forwarded]), "forwarded at once"}, {count(c.calls[held]), "held for a person"},
-		{count(c.calls[denied]), "denied"}, {count(c.questions["approved"]), "questions approved"}, {count(c.questions["rejected"]), "questions denied"},
-		{count(c.questions["expired"] + c.questions["withdrawn"]), "questions expired or withdrawn"}, {count(c.unattended), "approved automatically (development)"},
+		{count(c.calls.Total()), "calls"}, {count(c.calls[calls.Forwarded]), "forwarded"}, {count(c.calls[calls.Held]), "held, without an answer"}, {count(c.calls[calls.Denied]), "denied"},
+		{count(c.approved), "forwarded with an approval"}, {count(c.parked), "told to repeat the call"},
+		{count(c.questions["approved"] - c.unattended), "questions approved"}, {count(c.questions["rejected"]), "questions denied"},
+		{count(c.questions["expired"] + c.questions["withdrawn"]), "questions expired or withdrawn"},
 	}
+	if c.unattended > 0 {
+		p.Facts = append(p.Facts, fact{count(c.unattended), "approved automatically (development)"})
+	}
+	p.Besides = besides(c)
 	for _, r := range slices.Backward(c.changes) {
 		p.Changes = append(p.Changes, changeOf(&r, now))
 	}
 	return reportPage.Execute(w, p)
+}
+
+// besides says what was judged and is not counted as a call.
+func besides(c *counter) string {
+	var all []string
+	if n := c.reader.Protocol; n > 0 {
+		all = append(all, fmt.Sprintf("%s of the protocol, such as lists (%s denied)", ui.Plural(n, "message", "messages"), count(c.reader.ProtocolDenied)))
+	}
+	if n := c.reader.Canaries; n > 0 {
+		all = append(all, fmt.Sprintf("%s of tgctl doctor, denied as they must be", ui.Plural(n, "test call", "test calls")))
+	}
+	return strings.Join(all, "; ")
 }
 
 func count(n uint64) string { return string(display.Count(n)) }
@@ -132,14 +152,14 @@ func changeOf(r *record.Record, now time.Time) reportChange {
 }
 
 // tableOf lists the names with the most calls.
-func tableOf(n names, limit int) table {
-	keys, all := most(n, limit, func(t *tally) uint64 { return t.total() }, strings.Compare)
+func tableOf(n tallies, limit int) table {
+	keys, all := most(n, limit, (*calls.Tally).Total, strings.Compare)
 	t := table{Left: all - len(keys)}
 	for _, key := range keys {
 		v := n[key]
-		of := func(i int) share { return share{v[i], percent(v[i], n[keys[0]].total())} }
+		of := func(e calls.End) share { return share{v[e], percent(v[e], n[keys[0]].Total())} }
 		server, tool, both := strings.Cut(key, "\x00")
-		r := row{Name: string(display.Text(cmp.Or(server, "(none)"))), Total: v.total(), Forwarded: of(forwarded), Held: of(held), Denied: of(denied)}
+		r := row{Name: string(display.Text(cmp.Or(server, "(none)"))), Total: v.Total(), Forwarded: of(calls.Forwarded), Held: of(calls.Held), Denied: of(calls.Denied)}
 		if both {
 			r.Name, r.Of = string(display.Text(cmp.Or(tool, "(none)"))), r.Name
 		}

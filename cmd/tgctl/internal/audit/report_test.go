@@ -10,12 +10,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/record/calls"
 )
 
 // counted returns a counter of records.
@@ -41,26 +43,31 @@ func rendered(t *testing.T, c *counter) string {
 	return out.String()
 }
 
+func numbered(r record.Record, call uint64) record.Record {
+	r.Call = call
+	return r
+}
+
 func TestReportCounts(t *testing.T) {
 	call := func(verdict, server, tool string) record.Record {
 		return record.Record{Kind: record.KindCall, Verdict: verdict, Server: server, Tool: tool, Rule: `"delete_*" (thoughtgate.yaml:12)`}
 	}
 	c := counted(
-		call("forward", "fs", "read"), call("forward", "fs", "read"), call("deny", "fs", "delete"), call("hold", "db", "write"),
+		numbered(call("forward", "fs", "read"), 2), numbered(call("forward", "fs", "read"), 4), call("deny", "fs", "delete"), call("hold", "db", "write"),
 		record.Record{Kind: record.KindDecision, Verdict: "approved", Decider: "ana (uid 1000)", Surface: "terminal", LatencyUS: 4e6},
 		record.Record{Kind: record.KindDecision, Verdict: "rejected", Decider: "ana (uid 1000)", Surface: "terminal", LatencyUS: 40e6},
 		record.Record{Kind: record.KindDecision, Verdict: "expired"},
 		record.Record{Kind: record.KindDecision, Verdict: "approved", Auto: true},
-		record.Record{Kind: record.KindOutcome, Verdict: "ok"}, record.Record{Kind: record.KindOutcome, Verdict: "tool_error"},
+		record.Record{Kind: record.KindOutcome, Verdict: "ok", Call: 2}, record.Record{Kind: record.KindOutcome, Verdict: "tool_error", Call: 4},
 		record.Record{Kind: record.KindReload, Verdict: "in_force", Decider: "ana (uid 1000)"},
 	)
 	text := regexp.MustCompile(`\s*<[^>]*>\s*`).ReplaceAllString(rendered(t, c), "|")
 	text = regexp.MustCompile(`\|+`).ReplaceAllString(text, "|")
 	for _, want := range []string{
-		"|4|calls judged|2|forwarded at once|1|held for a person|1|denied|",
-		"|2|questions approved|1|questions denied|1|questions expired or withdrawn|1|approved automatically (development)|",
-		"|fs|2|0|1|db|0|1|0|", "|read|fs|2|0|0|", "|&#34;delete_*&#34; (thoughtgate.yaml:12)|1|", "|tool_error|1|",
-		"50% within 4s, 90% within 4s", "|under 5 s|1|5 to 30 s|0|30 s to 2 min|1|",
+		"|4|calls|2|forwarded|1|held, without an answer|1|denied|",
+		"|1|questions approved|1|questions denied|1|questions expired or withdrawn|1|approved automatically (development)|",
+		"|fs|2|0|1|db|0|1|0|", "|read|fs|2|0|0|", "|&#34;delete_*&#34; (thoughtgate.yaml:12)|1|", "|ok|1|", "|tool_error|1|",
+		"50% within 4 s, 90% within 4 s", "|under 5 s|1|5 to 30 s|0|30 s to 2 min|1|",
 		"|ana (uid 1000)|terminal|1|1|", "|reload, in force|ana (uid 1000)|", "11 records, from 1 to 11",
 	} {
 		if !strings.Contains(text, want) {
@@ -105,7 +112,7 @@ func TestReportIsBounded(t *testing.T) {
 			Seq: uint64(i + 1), Time: consoletest.Noon.Add(time.Duration(i) * time.Hour),
 		})
 	}
-	page := rendered(t, c)
+	page := rendered(t, c) // it closes c
 	if len(page) > 100_000 {
 		t.Errorf("the page has %d bytes", len(page))
 	}
@@ -114,7 +121,7 @@ func TestReportIsBounded(t *testing.T) {
 	}
 	var total uint64
 	for _, n := range c.servers {
-		total += n.total()
+		total += n.Total()
 	}
 	if total != 30_000 || len(c.servers) > maxNames+1 {
 		t.Errorf("%d calls of %d names are counted", total, len(c.servers))
@@ -129,7 +136,8 @@ func TestChart(t *testing.T) {
 		}
 	}
 	for _, span := range []time.Duration{0, time.Hour, 95 * time.Hour, 97 * time.Hour, 400 * 24 * time.Hour} {
-		c := counted(record.Record{Kind: record.KindCall, Verdict: "deny", Time: consoletest.Noon.Add(-span)}, record.Record{Kind: record.KindCall, Time: consoletest.Noon})
+		c := counted(record.Record{Kind: record.KindCall, Verdict: "deny", Time: consoletest.Noon.Add(-span)}, record.Record{Kind: record.KindCall, Verdict: "forward", Time: consoletest.Noon})
+		c.reader.Close()
 		ch := chartOf(c, consoletest.Noon.Location())
 		calls := 0
 		for _, col := range ch.Columns {
@@ -183,7 +191,7 @@ func TestReportInABrowser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<title>ThoughtGate report</title>", "<b>2</b>calls judged", "<rect", "&lt;script&gt;"} {
+	for _, want := range []string{"<title>ThoughtGate report</title>", "<b>2</b>calls", "<rect", "&lt;script&gt;"} {
 		if !strings.Contains(string(dom), want) {
 			t.Errorf("the browser does not show %q", want)
 		}
@@ -194,25 +202,60 @@ func TestReportInABrowser(t *testing.T) {
 }
 
 // TestReportOfResults checks that a forwarded result does not count as a second call, and that
-// a withheld one is reported with its extension.
+// a withheld one does not count as a denied call.
 func TestReportOfResults(t *testing.T) {
-	result := record.Record{Kind: record.KindCall, Verdict: "forward", Server: "fs", Tool: "read", Method: "tools/call", Direction: "server_to_agent"}
+	result := record.Record{Kind: record.KindCall, Verdict: "forward", Server: "fs", Tool: "read", Method: "tools/call", Direction: "server_to_agent", MessageID: "1"}
 	call, withheld, ask := result, result, result
-	call.Direction, withheld.Verdict, withheld.Rule, ask.Method = "agent_to_server", "deny", "extension scrubber", "sampling/createMessage"
+	call.Direction, call.Call, withheld.Verdict, withheld.Rule, ask.Method = "agent_to_server", 2, "deny", "extension scrubber", "sampling/createMessage"
 	c := counted(call, result, withheld, ask)
-	if c.calls != (tally{forwarded: 2, denied: 1}) || c.reasons["extension scrubber"] != 1 {
-		t.Errorf("counted %v, refused by %v", c.calls, c.reasons)
+	c.reader.Close()
+	if c.calls != (calls.Tally{calls.Forwarded: 2}) || c.outcomes["withheld by an extension"] != 1 {
+		t.Errorf("counted %v, with the outcomes %v", c.calls, c.outcomes)
 	}
 }
 
-// TestReportOfHeldCalls checks that a held call counts once, whatever a person answers, and that a
-// later call with the same number in another attachment counts as well.
+// TestReportOfHeldCalls checks that a held call counts once, by its end, and that a later call with the
+// same number in another attachment counts as well.
 func TestReportOfHeldCalls(t *testing.T) {
 	of := func(attachment string, call uint64, verdict string) record.Record {
 		return record.Record{Kind: record.KindCall, Verdict: verdict, Server: "fs", Tool: "write", Method: "tools/call", Attachment: attachment, Call: call, Rule: "write"}
 	}
-	c := counted(of("a", 2, "hold"), of("a", 4, "hold"), of("a", 4, "hold"), of("b", 2, "forward"), of("a", 2, "forward"), of("a", 4, "deny"), of("a", 6, "deny"))
-	if want := (tally{forwarded: 1, held: 2, denied: 1}); c.calls != want || *c.servers["fs"] != want || c.reasons["write"] != 1 || len(c.held) > 0 {
-		t.Errorf("counted %v, by server %v, refused by %v; %d are held still", c.calls, *c.servers["fs"], c.reasons, len(c.held))
+	c := counted(of("a", 2, "hold"), of("a", 4, "hold"), of("a", 4, "hold"), of("b", 2, "forward"), of("a", 2, "forward"), of("a", 4, "deny"), of("a", 6, "deny"),
+		of("a", 8, "hold"), of("a", 8, "park"), of("a", 10, "hold"))
+	c.reader.Close()
+	if want := (calls.Tally{calls.Forwarded: 2, calls.Held: 2, calls.Denied: 2}); c.calls != want || *c.servers["fs"] != want || c.reasons["write"] != 2 || c.parked != 1 {
+		t.Errorf("counted %v, by server %v, denied by %v, %d parked", c.calls, *c.servers["fs"], c.reasons, c.parked)
+	}
+}
+
+// Messages of the protocol and the canary stand on a line of their own.
+func TestReportOfWhatIsNoCall(t *testing.T) {
+	page := rendered(t, counted(
+		record.Record{Kind: record.KindCall, Verdict: "forward", Server: "fs", Method: "tools/call", Tool: "read"},
+		record.Record{Kind: record.KindCall, Verdict: "forward", Server: "fs", Method: "tools/list", Direction: "server_to_agent", Gate: "visible"},
+		record.Record{Kind: record.KindCall, Verdict: "deny", Server: "fs", Method: "notifications/unknown", Direction: "server_to_agent"},
+		record.Record{Kind: record.KindCall, Verdict: "deny", Server: record.CanaryServer, Method: "tools/call", Tool: "canary"},
+		record.Record{Kind: record.KindCall, Verdict: "deny", Server: "agent", Method: "tools/call", Tool: "shell", Rule: record.CanaryRule},
+	))
+	for _, want := range []string{"<b>1</b>calls", "<b>0</b>denied", "Besides: 2 messages of the protocol, such as lists (1 denied); 2 test calls of tgctl doctor"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+}
+
+// The page has rules for a narrow screen and for paper, and nothing but the chart, which scrolls, is wider than a
+// phone.
+func TestReportFitsAPhone(t *testing.T) {
+	page := rendered(t, counted(record.Record{Kind: record.KindCall, Verdict: "forward", Server: "fs", Tool: "read"}))
+	for _, want := range []string{"@media (max-width: 600px)", "@media print", "prefers-color-scheme: dark", ".chart { overflow-x: auto; ", `<div class="chart"><svg`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	for _, rule := range regexp.MustCompile(`[^{}]*\{[^{}]*min-width: *(\d+)px[^{}]*\}`).FindAllStringSubmatch(page, -1) {
+		if n, _ := strconv.Atoi(rule[1]); n > 360 && !strings.Contains(rule[0], ".chart svg") {
+			t.Errorf("wider than a phone: %s", rule[0])
+		}
 	}
 }

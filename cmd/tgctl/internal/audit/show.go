@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/record"
@@ -31,7 +32,7 @@ it is stored, and its values, if it has any, on a second line.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			seq, err := strconv.ParseUint(args[0], 10, 64)
 			if err != nil || seq == 0 {
-				return ui.Misuse("invalid record number %q", args[0])
+				return ui.Misuse("invalid record number %q: use a number of the column SEQ of tgctl audit", args[0])
 			}
 			c, err := a.Dial(cmd.Context())
 			if err != nil {
@@ -47,7 +48,7 @@ it is stored, and its values, if it has any, on a second line.`,
 				}
 				return a.showRecord(r)
 			}
-			return fmt.Errorf("record %d: %w", seq, client.ErrNotFound)
+			return &ui.HintError{Err: fmt.Errorf("record %d: %w", seq, client.ErrNotFound), Hint: "To list the newest records: tgctl audit --all"}
 		},
 	}, record.Record{})
 }
@@ -59,12 +60,11 @@ func (a *app) showRecord(r *pb.AuditRecord) error {
 		}
 		return a.PrintLine(r.GetValues())
 	}
-	rec, err := record.Parse(r.GetLine())
+	sheet, err := RecordSheet(a.App, r)
 	if err != nil {
-		return fmt.Errorf("parse record %d: %w; run `tgctl audit verify`", r.GetSeq(), err)
+		return err
 	}
-	sum := sha256.Sum256(r.GetLine())
-	if err := a.PrintSheet(a.recordSheet(&rec, hex.EncodeToString(sum[:]))); err != nil {
+	if err := a.PrintSheet(sheet); err != nil {
 		return err
 	}
 	if len(r.GetValues()) == 0 {
@@ -74,11 +74,21 @@ func (a *app) showRecord(r *pb.AuditRecord) error {
 	return err
 }
 
+// RecordSheet lists the members of a stored record, without its values.
+func RecordSheet(c *connect.App, r *pb.AuditRecord) (*ui.Sheet, error) {
+	rec, err := record.Parse(r.GetLine())
+	if err != nil {
+		return nil, fmt.Errorf("parse record %d: %w; run `tgctl audit verify`", r.GetSeq(), err)
+	}
+	sum := sha256.Sum256(r.GetLine())
+	return (&app{c}).recordSheet(&rec, hex.EncodeToString(sum[:])), nil
+}
+
 // recordSheet lists the members of a record in their order.
 func (a *app) recordSheet(rec *record.Record, sum string) *ui.Sheet {
 	s := &ui.Sheet{}
 	s.Add("record", display.Safe(strconv.FormatUint(rec.Seq, 10))+", "+display.Name(string(rec.Kind)))
-	s.Add("time", display.Moment(rec.Time, a.Now()))
+	s.Add("time", ui.When(rec.Time, a.Now()))
 	s.Add("log", display.Name(rec.Log))
 	s.Add("agent", ui.AgentLine(rec.Agent, rec.Session))
 	s.Add("server", display.Name(rec.Server))
@@ -86,19 +96,20 @@ func (a *app) recordSheet(rec *record.Record, sum string) *ui.Sheet {
 	s.Add("call", callLine(rec))
 	s.Add("id", display.Name(rec.ID))
 	s.Add("message", display.Text(rec.MessageID))
-	s.Add("verdict", display.Name(rec.Verdict)+ui.Spaced(ui.Parens(display.Name(rec.Would))))
+	s.AddIn(ui.ToneOf(VerdictWord(rec)), "verdict", display.Name(rec.Verdict)+ui.Spaced(ui.Parens(display.Name(rec.Would))))
 	s.Add("gate", display.Name(rec.Gate))
 	s.Add("rule", display.Text(rec.Rule))
 	s.Add("policy", ui.Map(rec.Policies, display.Text)...)
-	s.Add("fact", ui.Map(rec.Facts, display.Text)...)
+	s.AddIn(display.Warn, "fact", ui.Map(rec.Facts, display.Text)...)
 	s.Add("extension", ui.Map(rec.Extensions, display.Text)...)
 	s.Add("answered by", display.Name(rec.Answerer))
 	s.Add("reason", display.Text(rec.Reason))
 	s.Add("profile", display.Name(rec.Profile))
 	s.Add("question", display.Name(rec.Approval))
-	s.Add("parked", ui.Choose(rec.Parked, "the agent was told to repeat the call", ""))
+	s.Add("parked", ui.Choose(rec.Verdict == record.Park, "the agent was told to repeat the call", ""))
 	s.Add("grant", display.Name(rec.Grant))
-	s.Add("decider", ui.Choose(rec.Decider != "", display.Text(rec.Decider)+ui.Spaced(ui.Parens(display.Name(rec.Surface))), ""))
+	s.Add("decider", ui.Who(rec.Decider, rec.Surface, ui.You))
+	s.Add("process", ui.Choose(rec.Peer == nil, display.Text(rec.Decider), ""))
 	s.Add("asked by", ui.Choose(rec.Surface == record.SurfaceHost && rec.Decider == "", "the agent itself, which asks its own user; what comes of that is its claim", ""))
 	s.Add("approver", ui.Claimed(rec.Approver, rec.Surface))
 	s.Add("level", display.Name(rec.Level))

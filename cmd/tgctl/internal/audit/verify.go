@@ -1,7 +1,9 @@
 package audit
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -43,6 +45,9 @@ checked. Exits 4 if the check fails, and names the first bad record.`,
 				return err
 			}
 			report, err := record.Verify(args, opts)
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+				return &ui.HintError{Err: err, Hint: "Name the folder of a log, or its files; without one, your own log is verified."}
+			}
 			if err != nil {
 				return err
 			}
@@ -59,7 +64,7 @@ func verifyOptions(headFile string) (record.VerifyOptions, error) {
 	}
 	content, err := os.ReadFile(headFile)
 	if err != nil {
-		return record.VerifyOptions{}, err
+		return record.VerifyOptions{}, ui.FileError("read the heads", err)
 	}
 	heads, err := record.ParseHeads(content)
 	if err != nil {

@@ -42,7 +42,7 @@ func VersionSkew(build string) display.Safe {
 	if build == "" || build == ui.Release {
 		return ""
 	}
-	return "thoughtgated is " + display.Name(build) + ", tgctl " + display.Name(ui.Release) + ": tgctl daemon restart"
+	return "The daemon is " + display.Name(build) + ", tgctl " + display.Name(ui.Release) + "; restart it: tgctl daemon restart"
 }
 
 // ReportSkew prints a notice, once, if the daemon has another version.

@@ -26,6 +26,8 @@ type Console struct {
 	Out, Err bytes.Buffer
 	Env      map[string]string
 
+	Main func(context.Context, []string) int // runs a command line; nil: only the given commands do
+
 	commands []func(*connect.App) *cobra.Command
 }
 
@@ -67,6 +69,9 @@ func (c *Console) Run(t *testing.T, args ...string) int {
 
 // Execute runs one command line and returns its exit code. It keeps what was printed before.
 func (c *Console) Execute(ctx context.Context, args ...string) int {
+	if c.Main != nil {
+		return c.Main(ctx, args)
+	}
 	return c.App.ExecuteOnly(ctx, args, c.commands...)
 }
 

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/test/tempdir"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -46,13 +48,17 @@ type Daemon struct {
 	Servers   []*pb.Server
 	Protected []*pb.Protection
 	Starts    []*pb.ServerStart
+	Logins    *pb.ListLoginsResponse
+	Presence  *pb.PresenceState
 
 	Mu        sync.Mutex
 	Approvals []*pb.Approval
+	Grants    []*pb.Grant
 	Decisions []*pb.Decision
 	Reports   []*pb.ReportRequest
 	DecideErr error
-	Query     *pb.AuditQuery // the last one
+	Query     *pb.AuditQuery    // the last one
+	Later     []*pb.AuditRecord // sent to who follows the log, after Records
 	AuditErr  error
 	Validated []string
 	Accepted  []*pb.AcceptPinsRequest
@@ -60,6 +66,11 @@ type Daemon struct {
 	Agreed    []*pb.AcceptStartRequest
 	Forgotten []*pb.ForgetStartRequest
 	AcceptErr error
+	Login     []*pb.LoginEvent // of each login
+	LoginErr  error            // that of a login to a server without an address
+	LoggingIn []*pb.LoginRequest
+	Logout    *pb.LogoutResponse
+	LoggedOut []*pb.LogoutRequest
 
 	ProtectErr error
 	Undone     []string // ids of protections
@@ -99,6 +110,7 @@ func (f *Daemon) Serve(t *testing.T) (stop func()) {
 	pb.RegisterDaemonServer(server, daemonServer{d: f})
 	pb.RegisterProcessesServer(server, daemonServer{d: f})
 	pb.RegisterApprovalsServer(server, approvalsServer{d: f})
+	pb.RegisterPresenceServer(server, presenceServer{d: f})
 	pb.RegisterAuditServer(server, auditServer{d: f})
 	pb.RegisterPoliciesServer(server, policiesServer{d: f})
 	pb.RegisterSessionsServer(server, sessionsServer{d: f})
@@ -106,6 +118,7 @@ func (f *Daemon) Serve(t *testing.T) (stop func()) {
 	pb.RegisterPinsServer(server, pinsServer{d: f})
 	pb.RegisterServersServer(server, serversServer{d: f})
 	pb.RegisterExtensionsServer(server, extensionsServer{d: f})
+	pb.RegisterLoginsServer(server, loginsServer{d: f})
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
 	return sync.OnceFunc(func() {
@@ -289,6 +302,19 @@ type auditServer struct {
 	d *Daemon
 }
 
+// selects reports whether q selects r. Records that can't be read are selected by their number alone.
+func selects(q *pb.AuditQuery, r *pb.AuditRecord) bool {
+	rec, err := record.Parse(r.GetLine())
+	glob := func(pattern, name string) bool {
+		ok, _ := path.Match(pattern, name)
+		return pattern == "" || ok
+	}
+	return r.GetSeq() >= q.GetFrom() && (err != nil || glob(q.GetServer(), rec.Server) && glob(q.GetTool(), rec.Tool) &&
+		(q.GetKind() == "" || q.GetKind() == string(rec.Kind)) && (q.GetVerdict() == "" || q.GetVerdict() == rec.Verdict) &&
+		(q.GetSession() == "" || q.GetSession() == rec.Session) && (q.Since == nil || !rec.Time.Before(q.Since.AsTime())) &&
+		(q.Until == nil || rec.Time.Before(q.Until.AsTime())))
+}
+
 func (s auditServer) Read(q *pb.AuditQuery, stream grpc.ServerStreamingServer[pb.AuditRecord]) error {
 	s.d.Mu.Lock()
 	s.d.Query = q
@@ -296,11 +322,21 @@ func (s auditServer) Read(q *pb.AuditQuery, stream grpc.ServerStreamingServer[pb
 	if s.d.AuditErr != nil {
 		return s.d.AuditErr
 	}
+	var found []*pb.AuditRecord
 	for _, r := range s.d.Records {
-		if r.GetSeq() >= q.GetFrom() {
-			if err := stream.Send(r); err != nil {
-				return err
-			}
+		if selects(q, r) {
+			found = append(found, r)
+		}
+	}
+	if n := int(q.GetLast()); n > 0 && len(found) > n {
+		found = found[len(found)-n:]
+	}
+	if q.GetFollow() {
+		found = append(found, s.d.Later...)
+	}
+	for _, r := range found {
+		if err := stream.Send(r); err != nil {
+			return err
 		}
 	}
 	if q.GetFollow() {
@@ -650,4 +686,41 @@ func (f *Daemon) sayBuild() grpc.ServerOption {
 		}
 		return handle(ctx, req)
 	})
+}
+
+type loginsServer struct {
+	pb.UnimplementedLoginsServer
+	d *Daemon
+}
+
+func (s loginsServer) List(context.Context, *pb.ListLoginsRequest) (*pb.ListLoginsResponse, error) {
+	if s.d.Logins == nil {
+		return &pb.ListLoginsResponse{}, nil
+	}
+	return s.d.Logins, nil
+}
+
+func (s loginsServer) Login(req *pb.LoginRequest, stream grpc.ServerStreamingServer[pb.LoginEvent]) error {
+	s.d.Mu.Lock()
+	s.d.LoggingIn = append(s.d.LoggingIn, req)
+	s.d.Mu.Unlock()
+	if s.d.LoginErr != nil && req.GetServer().GetAddress() == "" {
+		return s.d.LoginErr
+	}
+	for _, event := range s.d.Login {
+		if err := stream.Send(event); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s loginsServer) Logout(_ context.Context, req *pb.LogoutRequest) (*pb.LogoutResponse, error) {
+	s.d.Mu.Lock()
+	defer s.d.Mu.Unlock()
+	s.d.LoggedOut = append(s.d.LoggedOut, req)
+	if s.d.Logout == nil {
+		return &pb.LogoutResponse{}, s.d.LoginErr
+	}
+	return s.d.Logout, nil
 }

@@ -78,4 +78,4 @@ func (h *Home) Protect() *pb.Protection {
 }
 
 // SomeServers is a configuration of an agent with two servers on this machine and one elsewhere.
-const SomeServers = `{"mcpServers":{"clock":{"command":"clock-mcp"},"files":{"command":"npx","args":["-y","files"]},"web":{"type":"http","url":"https://example.test"}}}`
+const SomeServers = `{"mcpServers":{"clock":{"command":"clock-mcp"},"files":{"command":"npx","args":["-y","files"]},"web":{"type":"ws","url":"wss://example.test"}}}`

@@ -41,6 +41,24 @@ func Questions() []*pb.Approval {
 	}
 }
 
+// FleetQuestions returns an open question of another machine of the fleet, with hostile texts, and one of
+// this machine that only a colleague can approve.
+func FleetQuestions() []*pb.Approval {
+	device := "U" + strings.Repeat("B", 55)
+	return []*pb.Approval{
+		{
+			Id: "A-21", State: pb.ApprovalState_APPROVAL_STATE_OPEN, Created: At(-time.Minute), Expires: At(9 * time.Minute), Device: device, Attachment: "fleet", Waiting: 1,
+			Agent: "claude-code of bob@desk\x1b[2J", Server: "db", Method: "tools/call", Tool: "drop_table", Arguments: []byte(`{"name":"drop_table","arguments":{"table":"users"}}`),
+			Subject: []byte("A-21 0123456789a"), Reason: "on another machine, of bob@desk (" + device + "): it drops \u202e a table", Rule: "of the other machine: thoughtgate.yaml:3", Level: "watch",
+		},
+		{
+			Id: "A-22", State: pb.ApprovalState_APPROVAL_STATE_OPEN, Created: At(-time.Minute), Expires: At(9 * time.Minute), Colleagues: true, OnlyColleagues: true, Session: "s-5d41", Attachment: "t-1", Waiting: 1,
+			Agent: "claude-code", Server: "pay", Method: "tools/call", Tool: "transfer", Arguments: []byte(`{"name":"transfer","arguments":{"amount":1000}}`),
+			Subject: []byte("A-22 0123456789a"), Reason: "it pays", Rule: "thoughtgate.yaml:9", Workflow: "four-eyes", Level: "presence",
+		},
+	}
+}
+
 // Recorded returns a log as a daemon would have written it.
 func Recorded() []*pb.AuditRecord {
 	records := []record.Record{

@@ -67,11 +67,11 @@ func (a *app) sheet(s *pb.StatusResponse, st service.State, none error) *ui.Shee
 	case s != nil:
 		AddRunning(a.App, out, s, "")
 	case st.PID != 0:
-		out.Add("daemon", "pid "+display.Safe(strconv.Itoa(st.PID))+" DOES NOT ANSWER; if this persists: tgctl daemon restart")
+		out.AddIn(display.Deny, "daemon", "pid "+display.Safe(strconv.Itoa(st.PID))+" DOES NOT ANSWER; if this persists: tgctl daemon restart")
 	case st.Active:
 		out.Add("daemon", "not running; "+display.Text(st.Manager)+" starts it on the first connection")
 	default:
-		out.Add("daemon", "not running")
+		out.AddIn(display.Warn, "daemon", "not running")
 	}
 	switch {
 	case none != nil:
@@ -101,10 +101,10 @@ func (a *app) sheet(s *pb.StatusResponse, st service.State, none error) *ui.Shee
 
 // AddRunning adds since when the daemon runs, followed by more, and its version.
 func AddRunning(a *connect.App, s *ui.Sheet, st *pb.StatusResponse, more display.Safe) {
-	s.Add("daemon", "running since "+a.Moment(st.GetStarted())+", pid "+ui.PIDOrDash(st.GetPid())+more)
+	s.AddIn(display.OK, "daemon", "running since "+a.Moment(st.GetStarted())+", pid "+ui.PIDOrDash(st.GetPid())+more)
 	s.Add("version", display.Name(st.GetBuild()))
 	if what := connect.VersionSkew(st.GetBuild()); what != "" {
-		s.Add("", what)
+		s.AddIn(display.Warn, "", what)
 		a.Skew.SuppressNotice() // do not repeat it below
 	}
 }

@@ -34,12 +34,13 @@ func (x *examination) lookAtDaemon() {
 }
 
 // foundElsewhere reports whether doctor finds the cause of a warning itself when it looks
-// at the policies or extensions. Those findings have more detail.
+// at the policies, extensions or logins. Those findings have more detail.
 func (x *examination) foundElsewhere(warning string) bool {
 	source := x.status.GetSet().GetSource()
 	switch {
 	case source == "" && strings.HasPrefix(warning, "there is no configuration file"),
 		strings.HasPrefix(warning, "the extension ") && strings.Contains(warning, " is not run: "),
+		strings.Contains(warning, " wants a login: "),
 		x.status.GetSet().GetProfile() == "development" && strings.HasPrefix(warning, "the development profile"):
 		return true
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/daemon"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/fleet"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/status"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
@@ -35,6 +36,7 @@ type machine struct {
 	version  func(ctx context.Context, shim string) (string, error)
 	call     func(ctx context.Context, shim, socket string) (canaryResult, error)
 	ask      func(context.Context, agentconf.HookCommand, []byte) (agenthook.Output, error)
+	courier  func(context.Context) fleet.CourierState
 }
 
 // examination is one run of doctor.
@@ -60,7 +62,8 @@ func Command(a *connect.App) *cobra.Command {
 		call: func(ctx context.Context, shim, socket string) (canaryResult, error) {
 			return callCanary(ctx, a, shim, socket)
 		},
-		ask: askHook,
+		ask:     askHook,
+		courier: func(ctx context.Context) fleet.CourierState { return fleet.LookAtCourier(ctx, a) },
 	})
 }
 
@@ -130,6 +133,10 @@ func (x *examination) examine(ctx context.Context) error {
 		func() { x.lookAtLeftovers(around) },
 		func() { x.lookAtExtensions(ctx) },
 		func() { x.lookAtShared(ctx) },
+		func() { x.lookAtRemote(ctx) },
+		func() { x.lookAtLogins(ctx) },
+		func() { x.lookAtPhone(ctx) },
+		func() { x.lookAtFleet(ctx) },
 		func() { x.lookAtApprover(ctx) },
 		func() { x.lookAtKernel() },
 		func() { x.runHookCanaries(ctx, around) },

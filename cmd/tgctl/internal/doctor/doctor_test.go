@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"errors"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -13,11 +14,13 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/fleet"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/service"
+	"github.com/thoughtgate/thoughtgated/internal/test/pictures"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -122,7 +125,7 @@ var brokenFixtures = map[string]func(*fixture){
 		h.Write("src/shop/.mcp.json", `{"mcpServers":{"shop":{"command":"shop-mcp"}}}`, 0o600)
 	},
 	"agents.beyond": func(h *fixture) {
-		h.Write(".claude.json", `{"mcpServers":{"web":{"type":"http","url":"https://example.test"}}}`, 0o600)
+		h.Write(".claude.json", `{"mcpServers":{"web":{"type":"ws","url":"wss://example.test"}}}`, 0o600)
 	},
 	"agents.unreadable": func(h *fixture) { h.Write(".claude.json", "{\n  \"mcpServers\": [\x1b[2J", 0o600) },
 	"agents.past":       func(h *fixture) { h.fake.Status.Ungoverned = 2 },
@@ -155,6 +158,41 @@ var brokenFixtures = map[string]func(*fixture){
 	"extension.missing": func(h *fixture) { h.fake.Ext.Installed = consoletest.InstalledExtensions()[:1] },
 	"shared.failed": func(h *fixture) {
 		h.fake.Processes = []*pb.Process{{Kind: "backend", Name: "github", State: "failed", Error: "it ended: exit status 1\x1b[2J"}}
+	},
+	"remote.failed": func(h *fixture) {
+		h.fake.Processes = []*pb.Process{{Kind: "remote", Name: "cloud", Agent: "cursor", Build: ui.Release, State: "degraded", Error: "no connection after 10s\x1b[2J"}}
+	},
+
+	"login.wanted": func(h *fixture) {
+		brokenLogin(h, pb.LoginPhase_LOGIN_PHASE_WANTED, "its issuer has ended the login\x1b[2J")
+		h.fake.Status.Warnings = []string{"github wants a login: its issuer has ended the login; log in with: tgctl login github"}
+	},
+	"login.failing": func(h *fixture) {
+		brokenLogin(h, pb.LoginPhase_LOGIN_PHASE_FAILING, "accounts.example answers with status 500")
+	},
+	"login.ending": func(h *fixture) { brokenLogin(h, pb.LoginPhase_LOGIN_PHASE_ENDING, "its issuer does not renew it") },
+	"login.unreadable": func(h *fixture) {
+		h.fake.Logins = &pb.ListLoginsResponse{Place: &pb.TokenPlace{Problem: "read the stored logins: permission denied\x1b[2J"}}
+	},
+	"login.file": func(h *fixture) {
+		h.fake.Logins = &pb.ListLoginsResponse{Place: &pb.TokenPlace{Stored: 2, Why: "the keyring can't be used: there is no session bus\x1b[2J"}}
+	},
+
+	"phone.unreadable": func(h *fixture) { h.phone("http://ntfy.example\x1b[2J") },
+	"phone.unreachable": func(h *fixture) {
+		gone := httptest.NewServer(nil)
+		gone.Close()
+		h.phone(gone.URL)
+	},
+
+	"fleet.stopped": func(h *fixture) { h.inFleet(fleet.CourierState{}) },
+	"fleet.failing": func(h *fixture) { h.inFleet(fleet.CourierState{Running: true, LastError: "no route\x1b[2J"}) },
+	"fleet.fork": func(h *fixture) {
+		h.inFleet(fleet.CourierState{Running: true, Connected: true, Fork: "record 7 is another\x1b[2J", LastError: "send records"})
+	},
+	"fleet.refused": func(h *fixture) {
+		h.inFleet(fleet.CourierState{Running: true, Connected: true})
+		h.fake.Status.Fleet.Failure = "the key of the group has not signed it\x1b[2J"
 	},
 
 	"approver.not-enrolled": func(h *fixture) {
@@ -298,6 +336,19 @@ func TestDoctorOnATerminal(t *testing.T) {
 	}
 }
 
+// What doctor prints of a healthy machine and of a broken one. `make pictures` makes these pictures.
+func TestPictures(t *testing.T) {
+	book := pictures.Open(t, "doctor")
+	for name, breaks := range map[string][]string{"doctor": nil, "doctor-broken": {"agents.ungoverned", "kernel.ptrace", "folders.open", "disk.low", "policy.development", "canary.passed"}} {
+		h := newDoctorsFixture(t)
+		for _, id := range breaks {
+			brokenFixtures[id](h)
+		}
+		h.prepare()
+		h.console.Pictured(book, name, "doctor")
+	}
+}
+
 // What asks natively is said beside the configuration that says so.
 func TestDoctorSaysWhoAsksNatively(t *testing.T) {
 	h := newDoctorsFixture(t)
@@ -329,5 +380,13 @@ func TestAilmentsAreDocumented(t *testing.T) {
 		if id, _, _ = strings.Cut(id, "`"); ok && !slices.ContainsFunc(findingKinds, func(a findingKind) bool { return a.id == id }) {
 			t.Errorf("docs/troubleshooting.md tells of %s, which is no ailment", id)
 		}
+	}
+}
+
+// brokenLogin has one login in a phase.
+func brokenLogin(h *fixture, phase pb.LoginPhase, why string) {
+	h.fake.Logins = &pb.ListLoginsResponse{
+		Logins: []*pb.LoginState{{Server: "github", Address: "https://mcp.example/mcp", Phase: phase, Reason: why}},
+		Place:  &pb.TokenPlace{Stored: 1, Keyring: true},
 	}
 }

@@ -106,6 +106,21 @@ var findingKinds = []findingKind{
 	{"extension.missing", gradeFail, "install the program, then: tgctl restart {}"},
 
 	{"shared.failed", gradeFail, "see: tgctl logs {}; then: tgctl restart {}"},
+	{"remote.failed", gradeWarn, "check that the server runs, and its address in the agent's configuration; see: tgctl ps"},
+
+	{"login.wanted", gradeWarn, "tgctl login {}"},
+	{"login.failing", gradeWarn, "see the daemon's log; if it stays so: tgctl login {}"},
+	{"login.ending", gradeWarn, "tgctl login {}"},
+	{"login.unreadable", gradeFail, "move logins.json in the state folder away, then log in again: tgctl login"},
+	{"login.file", gradeWarn, "start or unlock a Secret Service, such as GNOME Keyring or KWallet; then log out of all servers and log in again: tgctl login"},
+
+	{"phone.unreadable", gradeWarn, "set it up again: tgctl notify --via ntfy --setup"},
+	{"phone.unreachable", gradeWarn, "check that the server runs and that this machine reaches it; another one: tgctl notify --via ntfy --setup"},
+
+	{"fleet.stopped", gradeWarn, "systemctl --user enable --now tg-fleet, or: tgctl fleet run"},
+	{"fleet.failing", gradeWarn, "see: tgctl fleet status; if it stays so, ask your administrator"},
+	{"fleet.fork", gradeFail, "tell your administrator: your log or what was sent of it was changed; see: tgctl fleet status"},
+	{"fleet.refused", gradeFail, "tell your administrator; see: tgctl fleet status"},
 
 	{"approver.not-enrolled", gradeFail, "tgctl presence enrol"},
 	{"approver.locked", gradeWarn, "if it was not you, an agent may be guessing: end your agents; see: tgctl presence"},

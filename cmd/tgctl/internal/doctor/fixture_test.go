@@ -3,6 +3,7 @@ package doctor
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/fleet"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/agenthook"
@@ -57,6 +59,7 @@ type world struct {
 	song      canaryResult
 	hook      func(agentconf.HookCommand, []byte) (agenthook.Output, error)
 	canaryErr error
+	courier   fleet.CourierState
 }
 
 const canaryID = "tg-0123456789ab-1"
@@ -88,6 +91,7 @@ func newDoctorsFixture(t *testing.T) *fixture {
 		ask: func(_ context.Context, c agentconf.HookCommand, event []byte) (agenthook.Output, error) {
 			return h.world.hook(c, event)
 		},
+		courier: func(context.Context) fleet.CourierState { return h.world.courier },
 	}
 	h.Mkdir("run/thoughtgate")
 	h.fake.Socket = h.path("run/thoughtgate/control.sock")
@@ -152,13 +156,18 @@ func (h *fixture) log(records ...*pb.AuditRecord) string {
 	return path
 }
 
-// examine runs doctor and returns its exit code.
-func (h *fixture) examine(args ...string) int {
-	h.T.Helper()
+// prepare makes a console with doctor.
+func (h *fixture) prepare() {
 	h.console = consoletest.New(h.fake.Socket, func(a *connect.App) *cobra.Command { return command(a, h.machine) })
 	h.console.Env["HOME"], h.console.Env["XDG_RUNTIME_DIR"] = h.Dir, h.path("run")
 	h.console.Env["SSH_CONNECTION"] = h.world.remote
 	h.console.App.Executable = func() (string, error) { return h.path("bin/tgctl"), nil }
+}
+
+// examine runs doctor and returns its exit code.
+func (h *fixture) examine(args ...string) int {
+	h.T.Helper()
+	h.prepare()
 	return h.console.Run(h.T, append([]string{"doctor"}, args...)...)
 }
 
@@ -180,4 +189,16 @@ func (h *fixture) findings() []finding {
 		h.T.Fatalf("doctor says nothing: %s", h.console.Err.String())
 	}
 	return all
+}
+
+// phone sets a phone up with the ntfy server at address.
+func (h *fixture) phone(address string) {
+	h.Write(".config/thoughtgate/phone.json", fmt.Sprintf(`{"v":1,"server":%q,"topic":"tg-questions-0123456789","answers":"tg-answers-0123456789","key":%q}`,
+		address, base64.StdEncoding.EncodeToString(make([]byte, 32))), 0o600)
+}
+
+// inFleet makes the machine a member of a fleet, whose courier has that state.
+func (h *fixture) inFleet(c fleet.CourierState) {
+	h.fake.Status.Fleet = &pb.FleetState{Device: "UABC", Fleet: "acme", Group: "dev"}
+	h.world.courier = c
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -64,4 +65,26 @@ func (x *examination) lookAtShared(ctx context.Context) {
 		return
 	}
 	x.addOK("shared", "%s now, and none has failed", ui.Plural(len(shared), "server is shared", "servers are shared"))
+}
+
+// lookAtRemote finds servers behind an address that did not answer.
+func (x *examination) lookAtRemote(ctx context.Context) {
+	if x.client == nil {
+		return
+	}
+	all, err := x.client.ListProcesses(ctx)
+	if err != nil {
+		return // lookAtVersions has reported it
+	}
+	remote := ui.Filter(all, func(p *pb.Process) bool { return p.GetKind() == programs.KindRemote })
+	for _, p := range remote {
+		if p.GetState() == "degraded" {
+			x.addFinding("remote.failed", p.GetName(), "the server %s, behind an address, has not answered the last request of %s: %s", p.GetName(), cmp.Or(p.GetAgent(), "its agent"), p.GetError())
+		}
+	}
+	if len(remote) == 0 {
+		x.addOK("remote", "no server behind an address is in use")
+		return
+	}
+	x.addOK("remote", "%s in use, and each has answered", ui.Plural(len(remote), "server behind an address is", "servers behind an address are"))
 }

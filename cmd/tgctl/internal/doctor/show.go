@@ -22,30 +22,46 @@ func (x *examination) print() error {
 		return ui.PrintAllJSON(x, x.found)
 	}
 	lines := slices.Concat(ui.Map(x.found, x.findingLines)...)
-	return x.PrintLines(append(lines, "", x.summary()))
+	return x.PrintLines(append(lines, "", x.painted(x.summaryTone(), x.summary())))
 }
 
 func (x *examination) findingLines(f finding) []display.Safe {
 	left := severityColumns + partColumns
 	room := ui.Behind(left, x.Width())
-	head := fmt.Sprintf("%-*s%-*s", severityColumns, f.Severity, partColumns, partOf(f.ID))
+	severity := display.Safe(fmt.Sprintf("%-*s", severityColumns, f.Severity))
+	head := x.painted(ui.ToneOf(severity), severity) + display.Safe(fmt.Sprintf("%-*s", partColumns, partOf(f.ID)))
 	var lines []display.Safe
-	add := func(text display.Safe) {
+	add := func(tone display.Tone, text display.Safe) {
 		for _, part := range display.Wrap(text, room) {
-			lines = append(lines, display.Safe(head)+part)
-			head = strings.Repeat(" ", left)
+			lines = append(lines, head+x.painted(tone, part))
+			head = display.Safe(strings.Repeat(" ", left))
 		}
 	}
-	add(display.Text(x.TildeIn(f.What)))
+	add(display.Plain, display.Text(x.TildeIn(f.What)))
 	if f.Severity != gradeOK {
 		fix := f.Fix
 		if !strings.Contains(fix, "'") { // a shell does not expand ~ in quotes
 			fix = x.TildeIn(fix)
 		}
-		add("fix: " + display.Text(fix))
-		add("id:  " + display.Text(f.ID))
+		add(display.Plain, "fix: "+display.Text(fix))
+		add(display.Faint, "id:  "+display.Text(f.ID))
 	}
 	return lines
+}
+
+// painted returns text in the colour of a tone, if the output has colours.
+func (x *examination) painted(tone display.Tone, text display.Safe) display.Safe {
+	return display.Safe(x.Paint().In(tone, string(text)))
+}
+
+func (x *examination) summaryTone() display.Tone {
+	switch {
+	case x.count(gradeFail) > 0:
+		return display.Deny
+	case x.count(gradeWarn) > 0:
+		return display.Warn
+	}
+	return display.OK
 }
 
 // summary counts the findings.

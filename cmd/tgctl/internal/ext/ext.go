@@ -54,13 +54,13 @@ func (a *app) listCmd() *cobra.Command {
 
 func (a *app) table(all []*pb.Extension) *display.Table {
 	t := &display.Table{Columns: []display.Column{
-		{Head: "NAME", Shrink: 8}, {Head: "VERSION", Shrink: 7}, {Head: "STATE"}, {Head: "AGE", Right: true},
+		{Head: "NAME", Shrink: 8}, {Head: "VERSION", Shrink: 7}, {Head: "STATE", Tone: ui.ToneOf}, {Head: "AGE", Right: true},
 		{Head: "RESTARTS", Right: true}, {Head: "SEES"}, {Head: "OFFERS", Shrink: 8},
 	}}
 	for _, e := range all {
 		m, p := e.GetManifest(), e.GetProcess()
-		t.Add(display.Name(m.GetName()), ui.OrDash(m.GetVersion()), ui.OrDash(p.GetState()), a.Ago(p.GetSince()), display.Count(p.GetRestarts()), seesWord(m), offersWord(e))
-		t.Note(display.Text(p.GetError()))
+		t.Add(display.Name(m.GetName()), ui.OrDash(m.GetVersion()), ui.OrDash(p.GetState()), a.Age(p.GetSince()), display.Count(p.GetRestarts()), seesWord(m), offersWord(e))
+		t.NoteIn(display.Deny, display.Text(p.GetError()))
 		t.Note(fixOfExtension(e))
 	}
 	return t

@@ -117,6 +117,10 @@ func TestInstallAsks(t *testing.T) {
 	}
 	f := consoletest.Start(t)
 	f.Ext.Look, f.Ext.Installed = consoletest.LookAtScrubber(), consoletest.InstalledExtensions()
+	c := newConsole(f.Socket).Pipe()
+	if code := c.Run(t, "ext", "install", "/nonexistent"); code != ui.ExitFailed || !strings.Contains(c.Err.String(), "/nonexistent: no such folder") || strings.Contains(c.Err.String(), "agreement") {
+		t.Errorf("exit %d: %s", code, c.Err.String()) // what is wrong comes first
+	}
 	for _, line := range [][]string{{"ext", "install", dir}, {"ext", "remove", "scrubber"}} {
 		c := newConsole(f.Socket).Pipe()
 		if code := c.Run(t, line...); code != ui.ExitFailed || !strings.Contains(c.Err.String(), "needs your agreement") || len(f.Ext.Looked) > 0 {

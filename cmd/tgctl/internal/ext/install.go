@@ -63,12 +63,12 @@ Agents and the processes they start cannot install extensions.`,
 }
 
 func (i *installing) run(ctx context.Context, named string) error {
-	if !i.yes && !i.dryRun && !(i.InTerminal && i.ErrTerminal) {
-		return ui.NoTerminal("ext install", "Review with --dry-run, and agree with --yes.")
-	}
 	dir, err := i.extensionDir(named)
 	if err != nil {
 		return err
+	}
+	if !i.yes && !i.dryRun && !(i.InTerminal && i.ErrTerminal) {
+		return ui.NoTerminal("ext install", "Review with --dry-run, and agree with --yes.")
 	}
 	c, err := i.Dial(ctx)
 	if err != nil {

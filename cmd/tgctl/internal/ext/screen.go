@@ -3,7 +3,6 @@ package ext
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -115,9 +114,6 @@ func (s *commandScreen) leave() {
 	s.EndLine()
 }
 
-// barColumns is the width of the progress bar.
-const barColumns = 24
-
 // progressLine shows the progress of the newest task and the number of other tasks.
 func progressLine(tasks []*shownTask, columns int) display.Safe {
 	t := tasks[len(tasks)-1]
@@ -125,8 +121,7 @@ func progressLine(tasks []*shownTask, columns int) display.Safe {
 	switch {
 	case t.total > 0:
 		part := min(float64(t.current)/float64(t.total), 1)
-		full := int(part * barColumns)
-		tail = display.Safe(fmt.Sprintf("  [%s%s] %3.0f%%", strings.Repeat("#", full), strings.Repeat("-", barColumns-full), part*100))
+		tail = "  " + ui.Bar(part)
 	case t.current > 0:
 		tail = display.Safe(fmt.Sprintf("  %d", t.current))
 	default:

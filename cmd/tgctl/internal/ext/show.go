@@ -97,7 +97,7 @@ func capabilityHead(kind string) string {
 
 // programLine describes the state of a program, and since when.
 func (a *app) programLine(p *pb.Process) display.Safe {
-	line := ui.OrDash(p.GetState()) + ui.Choose(p.GetStateSince() != nil, " for "+a.Ago(p.GetStateSince()), "")
+	line := ui.OrDash(p.GetState()) + ui.Choose(p.GetStateSince() != nil, " for "+a.Age(p.GetStateSince()), "")
 	if p.GetState() == "restarting" && p.GetNext() != nil {
 		line += ", restarts in " + ui.InSeconds(p.GetNext().AsTime().Sub(a.Now()))
 	}

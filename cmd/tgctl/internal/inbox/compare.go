@@ -15,18 +15,18 @@ import (
 )
 
 // compared lays out how q differs from the call that was approved last.
-func (p *past) compared(q *pb.Approval, now time.Time, columns int) []display.Safe {
+func (p *past) compared(q *pb.Approval, now time.Time, columns int) []ui.Line {
 	if p.approved == nil {
-		return display.Wrap("No approved call of this tool is on record.", columns)
+		return ui.InTone(display.Faint, display.Wrap("No approved call of this tool is on record.", columns)...)
 	}
 	was, is := p.approved, q.GetArguments()
 	if !p.approved.params {
 		is = comparedPart(q)
 	}
-	name := display.Name(was.question) + ", " + display.Span(now.Sub(was.at)) + " ago"
+	name := display.Name(was.question) + ", " + ui.Ago(was.at, now)
 	see := "tgctl audit show " + display.Safe(strconv.FormatUint(was.seq, 10))
-	say := func(text display.Safe) []display.Safe { return display.Wrap(text, columns) }
-	var lines []display.Safe
+	say := func(text display.Safe) []ui.Line { return ui.InTone(display.Faint, display.Wrap(text, columns)...) }
+	var lines []ui.Line
 	if was.launch != q.GetLaunch() {
 		lines = say("The server was started by a different command for the last approved call.")
 	}
@@ -74,21 +74,21 @@ func argumentsIn(params []byte) []byte {
 
 // differing lays out the lines in which two JSON values differ, with some context. It
 // returns nil if both are displayed alike.
-func differing(was, is []byte, columns int) []display.Safe {
+func differing(was, is []byte, columns int) []ui.Line {
 	text := func(raw []byte) string { return string(display.JSON(raw, ui.Behind(2, columns))) + "\n" }
 	unified := udiff.Unified("", "", text(was), text(is))
 	if unified == "" {
 		return nil
 	}
-	var lines []display.Safe
+	var lines []ui.Line
 	for line := range strings.Lines(unified) {
 		line = strings.TrimSuffix(line, "\n")
 		switch {
 		case len(lines) == 0 && (line == "--- " || line == "+++ "): // the header of a diff names files; here are none
 		case strings.HasPrefix(line, "@@"):
-			lines = append(lines, display.Safe(line))
+			lines = append(lines, ui.Line{Text: display.Safe(line), Tone: display.Faint})
 		default:
-			lines = append(lines, display.Safe(line[:1]+" "+line[1:]))
+			lines = append(lines, ui.Line{Text: display.Safe(line[:1] + " " + line[1:]), Tone: ui.DiffTone(line[:1])})
 		}
 	}
 	return lines

@@ -14,6 +14,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -28,7 +29,7 @@ type decision struct {
 	edit    bool
 	grant   grantFlags
 	terms   *pb.GrantTerms // nil for no grant
-	prover  *prover
+	prover  *approval.Prover
 }
 
 func (a *app) approveCmd() *cobra.Command {
@@ -101,6 +102,9 @@ no call has used yet.`,
 	cmd.Flags().StringVar(&d.note, "reason", "", "a `TEXT` for the agent and the record")
 	cmd.Flags().StringVar(&d.subject, "subject", "", "answer only if the question's subject, as printed by show, begins with `HEX`")
 	cmd.Flags().StringVar(&d.from, "all-from", "", "deny every waiting question of `SERVER`")
+	ui.CompleteFlag(cmd, "all-from", connect.Listed(a.App, func(c *client.Client, ctx context.Context) ([]*pb.Approval, error) {
+		return c.ListApprovals(ctx, false)
+	}, (*pb.Approval).GetServer))
 	return a.WithJSON(cmd, &pb.Decided{})
 }
 
@@ -118,8 +122,8 @@ func (a *app) decide(ctx context.Context, c *client.Client, d *decision, ids []s
 	if err != nil {
 		return &ui.UsageError{Err: err}
 	}
-	d.terms, d.prover = terms, &prover{a: a, c: c}
-	defer d.prover.close()
+	d.terms, d.prover = terms, &approval.Prover{Client: c}
+	defer d.prover.Close()
 	if d.edit && (len(ids) > 1 || terms != nil) {
 		return ui.Misuse("--edit needs exactly one question, and no grant")
 	}
@@ -157,15 +161,24 @@ func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id s
 	} else if !bytes.HasPrefix(q.GetSubject(), want) {
 		return fmt.Errorf("%w: its subject is %x", client.ErrChanged, q.GetSubject())
 	}
+	if login := approval.LoginCommand(q); login != "" && d.answer == pb.Answer_ANSWER_APPROVE { // before anything is edited or proved
+		return &ui.HintError{Err: errors.New("a login can't be approved"), Hint: "Log in with: " + string(login)}
+	}
+	if q.GetOnlyColleagues() && d.answer == pb.Answer_ANSWER_APPROVE {
+		return &ui.HintError{Err: errors.New("only a colleague can approve it"), Hint: "It waits in the queue of those whom your fleet's policy names. To deny it: tgctl approvals deny " + ui.Word(q.GetId())}
+	}
 	var edit []byte
 	if d.edit {
 		if edit, err = a.editArguments(ctx, q, a.Err); err != nil {
 			return err
 		}
+		if err := a.tell(editedLines(q, edit, a.ErrColumns)); err != nil {
+			return err
+		}
 	}
 	var proof *pb.Proof
 	if d.answer == pb.Answer_ANSWER_APPROVE && approval.NeedsProof(q) {
-		if proof, err = d.prover.proof(ctx, a.aboutToApprove(q)); err != nil {
+		if proof, err = d.prover.Proof(ctx, func() error { return a.aboutToApprove(q, d.subject != "") }); err != nil {
 			return err
 		}
 	}
@@ -175,7 +188,7 @@ func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id s
 	clear(proof.GetPassphrase())
 	clear(proof.GetCode())
 	if errors.Is(err, client.ErrProofWrong) || errors.Is(err, client.ErrLockedOut) {
-		d.prover.forget()
+		d.prover.Forget()
 	}
 	if err != nil {
 		return err
@@ -194,6 +207,9 @@ func (a *app) printDecided(d *decision, q *pb.Approval, edit []byte, done *pb.De
 	word, then := display.Safe("approved"), display.Safe("Applies to exactly this call, once. There is nothing to revoke.")
 	if d.answer == pb.Answer_ANSWER_DENY {
 		word, then = "denied", "The agent is told that the call was not executed."
+	}
+	if q.GetDevice() != "" {
+		then = "tg-fleet signs that with your key and sends it to the other machine, for exactly this call.\nIf that fails: tgctl fleet status"
 	}
 	if ended.GetEdited() {
 		then = "Applies to the call with your arguments, once, if the rules forward it.\nThe agent is told that they were changed."
@@ -218,13 +234,25 @@ func (a *app) printDecided(d *decision, q *pb.Approval, edit []byte, done *pb.De
 	if edit != nil {
 		line += "\n  " + display.JSONLine(edit, room, "") + "\ninstead of:"
 	}
-	if short := ui.ShortParams(q.GetMethod(), q.GetArguments(), room, ""); short != "" {
-		line += "\n  " + short
-	}
 	if _, err := fmt.Fprintf(a.Out, "%s\n", line); err != nil {
 		return err
 	}
+	if err := a.printSent(d, q, room); err != nil {
+		return err
+	}
 	return a.PrintLines(ui.Folded(then, a.Width()))
+}
+
+// printSent prints the arguments of a call that was decided: on one line if they fit into room columns or
+// were denied, otherwise in full.
+func (a *app) printSent(d *decision, q *pb.Approval, room int) error {
+	if whole := ui.ShortParams(q.GetMethod(), q.GetArguments(), 0, ""); d.answer == pb.Answer_ANSWER_APPROVE && display.Width(whole) > room {
+		return a.showParams(q, "all of it is on record: tgctl audit list --tool "+ui.ShellWord(display.Name(q.GetTool())))
+	}
+	if short := ui.ShortParams(q.GetMethod(), q.GetArguments(), room, ""); short != "" {
+		return a.PrintLines([]display.Safe{"  " + short})
+	}
+	return nil
 }
 
 // denyFrom denies all open questions of one server.
@@ -262,4 +290,30 @@ func distinct(ids []string) []string {
 		}
 	}
 	return out
+}
+
+// usualColumns is the width of a terminal that says nothing of its own.
+const usualColumns = 80
+
+// aboutToApprove prints all of the question that a secret is asked for. It fails if that is long, unless
+// the person has seen it before.
+func (a *app) aboutToApprove(q *pb.Approval, seen bool) error {
+	columns := cmp.Or(a.ErrColumns, usualColumns)
+	lines := paramLines(q, columns)
+	if rest := len(lines) - showLines; rest > 0 && !seen {
+		id := display.Name(q.GetId())
+		return &ui.HintError{Err: fmt.Errorf("%s has %s of arguments, too many to read before a passphrase", id, ui.Plural(len(lines), "line", "lines")),
+			Hint: fmt.Sprintf("Show it first: tgctl approvals show %s | less\nThen name what you saw: tgctl approvals approve %s --subject %s", id, id, approval.ShortSubject(q.GetSubject()))}
+	} else if rest > 0 {
+		lines = append(lines[:showLines], ui.Line{Text: "… " + ui.Plural(rest, "more line", "more lines"), Tone: display.Warn})
+	}
+	core := &ui.Sheet{}
+	core.AddIn(display.Strong, "question", questionLine(q))
+	approval.AddCore(core, q, a.Now())
+	return a.tell(append(core.Toned(columns), lines...))
+}
+
+// tell prints lines for a person, beside the command's output.
+func (a *app) tell(lines []ui.Line) error {
+	return ui.WriteLines(a.Err, ui.Painted(a.ErrPaint(), lines))
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/base32"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/user"
 	"unicode/utf8"
@@ -13,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -101,11 +104,16 @@ func (a *app) rotatePresence(ctx context.Context, c *client.Client, t *ui.Secret
 func (a *app) newSecret(ctx context.Context, t *ui.SecretTerminal, what string, totp bool) (*pb.PresenceSecret, error) {
 	secret := &pb.PresenceSecret{}
 	var err error
-	if secret.Passphrase, err = t.Ask(ctx, what+" (not shown):"); err != nil {
-		return secret, err
-	}
-	if n := utf8.RuneCount(secret.Passphrase); n < shortestPassphrase {
-		return secret, &ui.HintError{Err: fmt.Errorf("a passphrase needs at least %d characters, this one has %d", shortestPassphrase, n), Hint: "Nothing was changed; four words that you can remember make a good one."}
+	for {
+		if secret.Passphrase, err = t.Ask(ctx, what+" (not shown):"); err != nil {
+			return secret, err
+		}
+		n := utf8.RuneCount(secret.Passphrase)
+		if n >= shortestPassphrase {
+			break
+		}
+		clear(secret.Passphrase)
+		a.PrintMessage("A passphrase needs at least %d characters, this one has %d; four words that you can remember make a good one. Ctrl-C changes nothing.", shortestPassphrase, n)
 	}
 	again, err := t.Ask(ctx, "Repeat it (not shown):")
 	defer clear(again)
@@ -128,7 +136,7 @@ func (a *app) newCodes(ctx context.Context, t *ui.SecretTerminal, secret *pb.Pre
 	if _, err := rand.Read(secret.Key); err != nil {
 		return err
 	}
-	lines, err := qrLines(keyAddress(secret.Key, account()))
+	lines, err := ui.QRCode(keyAddress(secret.Key, account()))
 	if err != nil {
 		return fmt.Errorf("draw the QR code: %w", err)
 	}
@@ -141,10 +149,20 @@ func (a *app) newCodes(ctx context.Context, t *ui.SecretTerminal, secret *pb.Pre
 	if secret.Code, err = t.Ask(ctx, "Code from the app (not shown):"); err != nil {
 		return err
 	}
-	if !isCode(secret.Code) {
+	if !approval.IsCode(secret.Code) {
 		return &ui.HintError{Err: errors.New("a code has six digits"), Hint: "Nothing was changed; remove the key from the app and try again."}
 	}
 	return nil
+}
+
+// keyText returns a TOTP key as people type it into an app.
+func keyText(key []byte) string {
+	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(key)
+}
+
+// keyAddress returns the URI in the QR code: the key and its account.
+func keyAddress(key []byte, account string) string {
+	return fmt.Sprintf("otpauth://totp/ThoughtGate:%s?secret=%s&issuer=ThoughtGate", url.PathEscape(account), keyText(key))
 }
 
 // account returns the name of the key in the authenticator app.

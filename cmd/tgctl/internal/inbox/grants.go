@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -38,9 +39,17 @@ func (a *app) grantsListCmd() *cobra.Command {
 often it was used.`,
 		Example: `  $ tgctl grants list
   $ tgctl grants list --all --json | jq -r 'select(.ended) | [.id, .end] | @tsv'`,
-		RunE: connect.PrintListed(a.App, func(c *client.Client, ctx context.Context) ([]*pb.Grant, error) {
-			return c.ListGrants(ctx, all)
-		}, nil, "No grant is in force.", a.grantsTable),
+		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+			grants, err := c.ListGrants(ctx, all)
+			if err != nil {
+				return err
+			}
+			err = ui.PrintList(a, grants, nil, "No grant is in force. To give one with an approval: tgctl approvals approve ID --for 1h", a.grantsTable)
+			if err == nil && slices.ContainsFunc(grants, func(g *pb.Grant) bool { return g.GetEnded() == nil }) {
+				a.PrintNext("To end one: tgctl grants revoke ID")
+			}
+			return err
+		}),
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "also list grants that have ended, newest first")
 	return a.WithJSON(cmd, &pb.Grant{})
@@ -48,8 +57,8 @@ often it was used.`,
 
 func (a *app) grantsTable(grants []*pb.Grant) *display.Table {
 	t := &display.Table{Columns: []display.Column{
-		{Head: "ID"}, {Head: "LEFT", Right: true}, {Head: "USED", Right: true},
-		{Head: "AGENT", Shrink: 8}, {Head: "SERVER", Shrink: 8}, {Head: "CALL", Shrink: 12},
+		{Head: "ID"}, {Head: "LEFT", Right: true, Tone: ui.ToneOf}, {Head: "USED", Right: true},
+		{Head: "AGENT", Shrink: 8, Repeats: true}, {Head: "SERVER", Shrink: 8, Repeats: true}, {Head: "CALL", Shrink: 12},
 	}}
 	for _, g := range grants {
 		left := ui.Choose(g.GetEnded() == nil, display.Span(g.GetExpires().AsTime().Sub(a.Now())), "ended")
@@ -96,4 +105,9 @@ func grantsInForce(c *client.Client, ctx context.Context) ([]*pb.Grant, error) {
 var grantHints = []ui.Hint{
 	{Err: client.ErrForbidden, Text: "Agents and the processes they start cannot revoke grants. Use another terminal."},
 	{Err: client.ErrNotFound, Text: "List the grants: tgctl grants"},
+}
+
+// GrantsTable lists grants as the command grants does.
+func GrantsTable(c *connect.App, grants []*pb.Grant) *display.Table {
+	return (&app{c}).grantsTable(grants)
 }

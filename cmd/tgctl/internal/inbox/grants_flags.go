@@ -25,12 +25,17 @@ type grantFlags struct {
 // usualGrant is how long a grant lasts by default.
 const usualGrant = time.Hour
 
+// usualGrantTyped is usualGrant as a person types it.
+const usualGrantTyped = "1h"
+
 func (f *grantFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.span, "for", "", "grant further calls for a `TIME` such as 1h or 7d, at most 30d")
 	flags.Uint64Var(&f.times, "times", 0, "grant `N` further calls; without it, any number")
 	flags.StringArrayVar(&f.match, "match", nil, "`WHAT` must be equal in further calls: args, arg=NAME (may be repeated) or tool; for a command of the agent's shell also verb or program")
 	flags.StringVar(&f.in, "in", "", "`WHERE` further calls are granted: session, project or always")
+	ui.CompleteFlag(cmd, "in", ui.OneOf("session", "project", "always"))
+	ui.CompleteFlag(cmd, "match", ui.OneOf("args", "tool", "verb", "program"))
 }
 
 // terms returns the terms of the grant that the flags ask for, nil for no grant.

@@ -45,8 +45,8 @@ are shortened and marked as such, also with --json; "show" prints them in full.`
 			if err == nil {
 				err = ui.PrintList(a, questions, nil, "No question is waiting.", a.approvalsTable)
 			}
-			if err == nil && a.OutTerminal && a.ErrTerminal && !a.AsJSON && len(questions) > 0 && approval.IsOpen(questions[0]) {
-				a.PrintMessage("\nAnswer with `tgctl approvals approve ID` or `deny ID`; `show ID` shows one in full.")
+			if err == nil && len(questions) > 0 && approval.IsOpen(questions[0]) {
+				a.PrintNext("Answer with `tgctl approvals approve ID` or `deny ID`; `show ID` shows one in full.")
 			}
 			return err
 		}),
@@ -59,8 +59,8 @@ are shortened and marked as such, also with --json; "show" prints them in full.`
 // asked.
 func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 	t := &display.Table{Columns: []display.Column{
-		{Head: "ID"}, {Head: "AGE", Right: true}, {Head: "LEFT", Right: true},
-		{Head: "AGENT", Shrink: 8}, {Head: "SERVER", Shrink: 8}, {Head: "CALL", Shrink: 12},
+		{Head: "ID"}, {Head: "AGE", Right: true}, {Head: "LEFT", Right: true, Tone: ui.ToneOf},
+		{Head: "AGENT", Shrink: 8, Repeats: true}, {Head: "SERVER", Shrink: 8, Repeats: true}, {Head: "CALL", Shrink: 12, Tone: strong},
 	}}
 	indent := slices.Max(ui.Map(questions, func(q *pb.Approval) int { return len(q.GetId()) + 2 }))
 	for _, q := range questions {
@@ -68,17 +68,23 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 		if approval.IsOpen(q) {
 			left = display.Span(q.GetExpires().AsTime().Sub(a.Now()))
 		}
-		t.Add(display.Name(q.GetId()), display.Span(a.Now().Sub(q.GetCreated().AsTime())), left,
+		t.Add(display.Name(q.GetId()), a.Age(q.GetCreated()), left,
 			ui.OrDash(q.GetAgent()), display.Name(q.GetServer()), ui.CallName(q.GetMethod(), q.GetTool()))
 		t.Note(ui.ShortParams(q.GetMethod(), q.GetArguments(), cmp.Or(ui.Behind(indent, a.Width()), ui.ShortRoom), "tgctl approvals show "+display.Name(q.GetId())))
 		if n := q.GetArgumentsBytes(); n > 0 {
-			t.Note(display.Text(fmt.Sprintf("shortened from %d bytes; in full: tgctl approvals show %s", n, q.GetId())))
+			t.NoteIn(display.Warn, display.Text(fmt.Sprintf("shortened from %d bytes; in full: tgctl approvals show %s", n, q.GetId())))
 		}
-		t.Note(approval.Because(q))
-		t.Note(ui.Choose(approval.NeedsProof(q), "approval "+approval.LevelLine(q), ""))
+		t.NoteIn(display.Warn, approval.Danger(q.GetFacts()))
+		t.NoteIn(display.Held, approval.Because(q))
+		t.NoteIn(display.Held, ui.Choose(approval.IsOpen(q) && q.GetOnlyColleagues(), "only a colleague can approve it; you can deny it", ""))
+		t.NoteIn(display.Faint, ui.Choose(approval.MovedOn(q), approval.WhenMovedOn, ""))
+		t.NoteIn(display.Warn, ui.Choose(approval.NeedsProof(q), "approval "+approval.LevelLine(q), ""))
 	}
 	return t
 }
+
+// strong is the tone of what a row is about.
+func strong(display.Safe) display.Tone { return display.Strong }
 
 // questionLine describes in one line what a question is about.
 func questionLine(q *pb.Approval) display.Safe {

@@ -3,12 +3,14 @@ package inbox
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -46,6 +48,21 @@ func TestApprovalsOnATerminal(t *testing.T) {
 			consoletest.MustFit(t, c.Out.String(), 80)
 			consoletest.Golden(t, test.golden, c.Out.String()+"--- stderr\n"+c.Err.String())
 		})
+	}
+}
+
+// A question of another machine is seen to be one wherever it is shown, as is one that only a colleague
+// can approve.
+func TestApprovalsOfAFleet(t *testing.T) {
+	for golden, args := range map[string][]string{"approvals-fleet": {"approvals"}, "approvals-show-foreign": {"approvals", "show", "A-21"}, "approvals-show-colleagues": {"approvals", "show", "A-22"}} {
+		f := consoletest.Start(t)
+		f.Approvals = consoletest.FleetQuestions()
+		c := newConsole(f.Socket)
+		if code := c.Run(t, args...); code != 0 {
+			t.Fatalf("exit %d: %s", code, c.Err.String())
+		}
+		consoletest.MustFit(t, c.Out.String(), 80)
+		consoletest.Golden(t, golden, c.Out.String())
 	}
 }
 
@@ -162,7 +179,7 @@ func TestDecisionsThatFail(t *testing.T) {
 		decided int
 	}{
 		{"unknown", []string{"approve", "A-99"}, nil, 1, []string{"tgctl: there is no question A-99", "tgctl approvals"}, 0},
-		{"decided already", []string{"approve", "A-1"}, nil, 1, []string{"A-1: already decided: denied 1h ago"}, 0},
+		{"decided already", []string{"approve", "A-1"}, nil, 1, []string{"A-1: already decided: denied 1 h ago"}, 0},
 		{"one of two is unknown", []string{"deny", "A-99", "A-3"}, nil, 1, []string{"there is no question A-99"}, 1},
 		{"by an agent", []string{"approve", "A-3"}, client.NewError(client.ReasonForbidden, "the caller descends from an agent"), 1,
 			[]string{"the caller descends from an agent", "from another terminal"}, 1},
@@ -191,6 +208,22 @@ func TestDecisionsThatFail(t *testing.T) {
 				t.Errorf("%d decisions were sent, want %d", len(f.Decisions), test.decided)
 			}
 		})
+	}
+}
+
+// A login is never approved, and nothing is edited or sent for that. What to do instead is said.
+func TestApproveALogin(t *testing.T) {
+	for _, args := range [][]string{{"approve", "A-3"}, {"approve", "A-3", "--edit"}, {"show", "A-3"}} {
+		f, c := consoleWithQuestions(t)
+		i := slices.IndexFunc(f.Approvals, func(q *pb.Approval) bool { return q.GetId() == "A-3" })
+		f.Approvals[i].Method, f.Approvals[i].Server, f.Approvals[i].Level = "thoughtgate/login", "hub", approval.LevelPresence
+		code := c.Run(t, append([]string{"approvals"}, args...)...)
+		if isShown := args[0] == "show"; (code == 0) != isShown || len(f.Decisions) != 0 {
+			t.Errorf("%q: exit %d, %d decisions were sent", args, code, len(f.Decisions))
+		}
+		if text := c.Err.String(); !strings.Contains(text, "tgctl login hub") || strings.Contains(text, "approvals approve") {
+			t.Errorf("%q: stderr:\n%s", args, text)
+		}
 	}
 }
 

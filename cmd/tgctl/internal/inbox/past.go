@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -37,9 +35,6 @@ const (
 	// maxCompareBytes limits the total size of two sets of arguments that are compared line
 	// by line, in bytes.
 	maxCompareBytes = 256 << 10
-
-	// maxPatternBytes limits the length of a name in a query, in bytes.
-	maxPatternBytes = 200
 )
 
 // past is what the audit log has to help judge a question: the last approved call of the
@@ -76,6 +71,9 @@ type values struct {
 // readPast reads what happened before q. A read error is kept in the result, since a
 // question can be answered without its past.
 func readPast(ctx context.Context, c *client.Client, q *pb.Approval) *past {
+	if q.GetDevice() != "" { // its past is in the log of the other machine
+		return &past{}
+	}
 	p := &past{}
 	if p.approved, p.failed = lastApproved(ctx, c, q); p.failed == nil {
 		p.calls, p.failed = callsBefore(ctx, c, q)
@@ -89,7 +87,7 @@ func lastApproved(ctx context.Context, c *client.Client, q *pb.Approval) (*pastC
 	var last *record.Record
 	decisions := &pb.AuditQuery{
 		Kind: string(record.KindDecision), Verdict: "approved",
-		Server: literal(q.GetServer()), Tool: literal(q.GetTool()), Last: decidedBefore,
+		Server: ui.LiteralGlob(q.GetServer()), Tool: ui.LiteralGlob(q.GetTool()), Last: decidedBefore,
 	}
 	for r, err := range c.ReadAudit(ctx, decisions) {
 		if err != nil {
@@ -107,7 +105,7 @@ func lastApproved(ctx context.Context, c *client.Client, q *pb.Approval) (*pastC
 	call := &pastCall{seq: last.Seq, at: last.Time, id: last.ID, question: last.Approval, launch: last.Launch}
 	asked := last.Time.Add(-time.Duration(last.LatencyUS) * time.Microsecond)
 	calls := &pb.AuditQuery{
-		Kind: string(record.KindCall), Server: literal(last.Server), Tool: literal(last.Tool), Session: last.Session,
+		Kind: string(record.KindCall), Server: ui.LiteralGlob(last.Server), Tool: ui.LiteralGlob(last.Tool), Session: last.Session,
 		Since: timestamppb.New(asked.Add(-time.Minute)), Until: timestamppb.New(last.Time.Add(time.Second)),
 	}
 	for r, err := range c.ReadAudit(ctx, calls) {
@@ -136,7 +134,7 @@ func lastApproved(ctx context.Context, c *client.Client, q *pb.Approval) (*pastC
 func callsBefore(ctx context.Context, c *client.Client, q *pb.Approval) ([]pastCall, error) {
 	query := &pb.AuditQuery{Kind: string(record.KindCall), Session: q.GetSession(), Last: pastRecords}
 	if q.GetSession() == "" {
-		query.Server = literal(q.GetServer())
+		query.Server = ui.LiteralGlob(q.GetServer())
 	}
 	asked, err := askedAt(ctx, c, q, query)
 	if err != nil {
@@ -206,31 +204,29 @@ func shortValues(v *values) display.Safe {
 }
 
 // lines lays out what happened before q. columns below one means no limit.
-func (p *past) lines(q *pb.Approval, now time.Time, columns int) []display.Safe {
+func (p *past) lines(q *pb.Approval, now time.Time, columns int) []ui.Line {
+	if q.GetDevice() != "" {
+		return ui.InTone(display.Faint, display.Wrap("The calls before it are in the log of the other machine.", columns)...)
+	}
 	if p.failed != nil {
-		return display.Wrap("Previous calls cannot be shown: "+display.Text(p.failed.Error()), columns)
+		return ui.InTone(display.Warn, display.Wrap("Previous calls cannot be shown: "+display.Text(p.failed.Error()), columns)...)
 	}
 	lines := p.compared(q, now, columns)
 	if len(p.calls) == 0 {
 		return lines
 	}
-	lines = append(lines, "", "previous calls of this session, oldest first:")
-	if q.GetSession() == "" {
-		lines[len(lines)-1] = "previous calls to this server, oldest first:"
-	}
+	of := ui.Choose(q.GetSession() != "", "of this session", "to this server")
+	lines = append(lines, ui.InTone(display.Faint, "", "previous calls "+of+", oldest first:")...)
 	widest := slices.Max(ui.Map(p.calls, func(c pastCall) int { return display.Width(c.verdict) }))
 	for _, c := range p.calls {
 		line := display.Safe(fmt.Sprintf("  %s  %-*s  %s", ui.ShortTime(c.at, now), widest, c.verdict, c.what)) + ui.Spaced(c.short)
-		lines = append(lines, ui.Hanging(line, columns, 4)...)
+		lines = append(lines, ui.InTone(display.Plain, ui.Hanging(line, columns, 4)...)...)
 	}
 	return lines
 }
 
-// literal returns a pattern that matches only name. If no pattern can, it returns an
-// empty string, which matches every name: callers compare the names of results anyway.
-func literal(name string) string {
-	if len(name) > maxPatternBytes || !utf8.ValidString(name) || strings.Contains(name, "{") {
-		return ""
-	}
-	return strings.NewReplacer("*", "[*]", "?", "[?]", "[", "[[]").Replace(name)
+// PastLines says what happened before q: how its arguments differ from the last approved call's, and the
+// previous calls of its session.
+func PastLines(ctx context.Context, c *client.Client, q *pb.Approval, now time.Time) []ui.Line {
+	return readPast(ctx, c, q).lines(q, now, 0)
 }

@@ -3,7 +3,6 @@ package inbox
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
-	"github.com/thoughtgate/thoughtgated/internal/private"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -128,26 +126,13 @@ func (a *app) atTerminal(do func(context.Context, *client.Client, *ui.SecretTerm
 		if err != nil {
 			return presenceFailure(err)
 		}
-		t, err := a.openHidden()
+		t, err := approval.OpenHidden()
 		if err != nil {
 			return err
 		}
 		defer t.Close()
 		return presenceFailure(do(ctx, c, t, st))
 	})
-}
-
-// openHidden opens the terminal, and hides the memory of this process from other programs.
-func (a *app) openHidden() (*ui.SecretTerminal, error) {
-	t, err := ui.OpenTerminal()
-	if err != nil {
-		return nil, err
-	}
-	if err := private.NoReading(); err != nil {
-		t.Close()
-		return nil, fmt.Errorf("protect what you type from other programs: %w", err)
-	}
-	return t, nil
 }
 
 // presenceFailure adds a hint to an error.

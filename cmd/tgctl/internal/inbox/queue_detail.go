@@ -3,6 +3,7 @@ package inbox
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client"
@@ -22,6 +23,7 @@ const (
 	askGrant          // the person sets the terms of a grant; y approves with it
 	askEdit           // the arguments are edited first
 	askProof          // says where to approve a question that needs a secret
+	askLogin          // says how to log in, which nobody can approve
 )
 
 // detail is one question shown in full. An answer given here names its subject.
@@ -33,9 +35,10 @@ type detail struct {
 	question *pb.Approval // nil until it is read
 	past     *past
 
-	body    []display.Safe // laid out for columns columns
+	body    []ui.Line // laid out for columns columns
 	columns int
 	top     int    // index of the first line of body on the screen
+	must    int    // how many lines of body, from the first, must have been on the screen before an approval
 	seen    []bool // which lines of body have been on the screen
 
 	edit     []byte     // arguments to send instead; nil for the agent's
@@ -43,7 +46,7 @@ type detail struct {
 	grant    *grantForm // for askGrant
 
 	ask   prompt
-	typed string       // the reason typed so far
+	typed typed        // the reason typed so far
 	sent  bool         // an answer was sent, and no reply has arrived
 	ended display.Safe // why it can no longer be answered; empty if it can
 }
@@ -72,6 +75,7 @@ func (q *queue) loaded(d *detail, read *pb.Approval, err error) action {
 	case d.question == nil:
 		d.question, d.expires = read, read.GetExpires().AsTime()
 		q.layout()
+		q.look() // it is drawn together with what is asked
 		then := d.then
 		d.then = askNothing
 		return q.prompt(then)
@@ -87,8 +91,12 @@ func (q *queue) prompt(then prompt) action {
 	case !q.answerable() && q.offline && d.ended == "":
 		q.status = "not connected: answering is not possible now"
 	case !q.answerable():
+	case then != askNo && approval.LoginCommand(d.question) != "":
+		d.ask = askLogin
 	case then != askNo && approval.NeedsProof(d.question): // no secret is typed where keys have a meaning
 		d.ask = askProof
+	case (then == askYes || then == askGrant) && d.unread() > 0:
+		q.scroll(d.firstUnread() - d.top)
 	case then == askEdit:
 		d.inEditor = true
 		return action{edit: d.question}
@@ -111,37 +119,46 @@ func (q *queue) setHistory(d *detail, p *past) action {
 	return action{}
 }
 
-// layout lays out the shown question for the width of the screen.
+// layout lays out the shown question for the width of the screen: what it is about, its arguments, how
+// they differ from those approved last, what the agent did before, and where it comes from.
 func (q *queue) layout() {
 	d := q.detail
 	if d == nil || d.question == nil {
 		return
 	}
-	rewrapped := d.columns != q.width
-	d.columns, d.body = q.width, nil
-	add := func(lines []display.Safe) {
-		for _, line := range lines {
-			d.body = append(d.body, broken(line, q.width)...)
+	columns, now := q.paneWidth(), q.app.Now()
+	rewrapped := d.columns != columns
+	d.columns, d.body = columns, nil
+	add := func(lines []ui.Line) {
+		for _, l := range lines {
+			d.body = append(d.body, broken(l, columns)...)
 		}
 	}
-	about := approval.Sheet(d.question, q.app.Now())
-	about.Names, about.Values = about.Names[1:], about.Values[1:] // its id and time are in the title
-	add(about.Lines(q.width))
+	blank := []ui.Line{{}}
+	core := &ui.Sheet{}
+	approval.AddCore(core, d.question, now)
+	add(core.Toned(columns))
 	if d.edit != nil {
-		add([]display.Safe{""})
-		add(editedLines(d.question, d.edit, q.width))
+		add(blank)
+		add(editedLines(d.question, d.edit, columns))
+		d.must = len(d.body)
+		add(ui.InTone(display.Faint, "", "the call of the agent:"))
 	}
 	if len(d.question.GetArguments()) > 0 {
-		add(jsonLines("params", d.question.GetArguments(), q.width))
+		add(paramLines(d.question, columns))
+	}
+	if d.edit == nil {
+		d.must = len(d.body)
 	}
 	if d.past != nil {
-		add([]display.Safe{""})
-		add(d.past.lines(d.question, q.app.Now(), q.width))
+		add(blank)
+		add(d.past.lines(d.question, now, columns))
 	}
-	traces := &ui.Sheet{}
-	addTraces(traces, d.question)
-	add([]display.Safe{""})
-	add(traces.Lines(q.width))
+	context := &ui.Sheet{}
+	approval.AddContext(context, d.question, now)
+	addTraces(context, d.question)
+	add(blank)
+	add(context.Toned(columns))
 	if rewrapped || len(d.body) < len(d.seen) {
 		d.seen = nil // the lines are not the same any more
 	}
@@ -149,16 +166,41 @@ func (q *queue) layout() {
 	q.scroll(0)
 }
 
-// scroll scrolls the question by lines, within its bounds, and records which lines are on the
-// screen.
+// scroll scrolls the question by lines, within its bounds.
 func (q *queue) scroll(lines int) {
 	d := q.detail
-	room := q.bodyHeight()
-	d.top = max(0, min(d.top+lines, len(d.body)-room))
-	for i := d.top; i < min(d.top+room, len(d.body)) && !q.tooSmall(); i++ {
+	d.top = max(0, min(d.top+lines, len(d.body)-q.bodyHeight()))
+}
+
+// look records which lines of the question are on the screen.
+func (q *queue) look() {
+	d := q.detail
+	if d == nil || d.question == nil || q.tooSmall() || q.help || d.ask == askGrant || d.inEditor {
+		return
+	}
+	for i := d.top; i < min(d.top+q.bodyHeight(), len(d.body)); i++ {
 		d.seen[i] = true
 	}
+	if d.unread() == 0 && d.edit == nil && d.ended == "" {
+		if q.read == nil {
+			q.read = map[string][]byte{}
+		}
+		q.read[d.id] = d.question.GetSubject()
+	}
 }
+
+// countSeen returns how many lines have been on the screen.
+func (d *detail) countSeen() int {
+	return len(ui.Filter(d.seen, func(seen bool) bool { return seen }))
+}
+
+// unread returns how many lines that must be read before an approval have not been on the screen.
+func (d *detail) unread() int {
+	return len(ui.Filter(d.seen[:min(d.must, len(d.seen))], func(seen bool) bool { return !seen }))
+}
+
+// firstUnread returns the first line that has not been on the screen.
+func (d *detail) firstUnread() int { return slices.Index(d.seen, false) }
 
 // bodyHeight returns how many lines of a question fit between the title and the two bottom
 // lines.

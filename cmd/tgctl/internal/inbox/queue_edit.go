@@ -7,6 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -64,13 +65,13 @@ func (q *queue) replace(arguments []byte) {
 }
 
 // editedLines lays out the edited arguments and how they differ from the agent's.
-func editedLines(asked *pb.Approval, edit []byte, columns int) []display.Safe {
+func editedLines(asked *pb.Approval, edit []byte, columns int) []ui.Line {
 	lines := jsonLines("your arguments, to be judged like a call of the agent", edit, columns)
-	lines = append(lines, "", "your changes:")
+	lines = append(lines, ui.InTone(display.Faint, "", "your changes:")...)
 	if diff := differing(comparedPart(asked), edit, columns); len(diff) > 0 {
 		lines = append(lines, diff...)
 	} else {
-		lines = append(lines, "  only the formatting of the values")
+		lines = append(lines, ui.Line{Text: "  only the formatting of the values"})
 	}
-	return append(lines, "", "the call of the agent:")
+	return lines
 }

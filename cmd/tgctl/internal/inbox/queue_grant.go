@@ -54,7 +54,7 @@ func newShaping(q *pb.Approval) *grantForm {
 		match: &field{label: "match", value: "args", usual: []string{"args", matchSome, "tool"}, says: map[string]display.Safe{
 			"args": "the same arguments, byte for byte", matchSome: "the arguments selected below are equal", "tool": "any arguments",
 		}},
-		span: &field{label: "for", value: string(display.Span(usualGrant)), usual: []string{"5m", "15m", "1h", "8h", "1d", "7d", "30d"},
+		span: &field{label: "for", value: usualGrantTyped, usual: []string{"5m", "15m", "1h", "8h", "1d", "7d", "30d"},
 			letters: "0123456789smhd.", other: "30d at most"},
 		times: &field{label: "times", usual: []string{"", "1", "2", "3", "5", "10", "100"},
 			letters: "0123456789", says: map[string]display.Safe{"": "any number of calls"}, other: "further calls"},

@@ -15,6 +15,7 @@ const reasonMost = 1000
 // press handles a key. key is its name, such as "a", "enter" or "ctrl+c"; text is the text it
 // produces, if any.
 func (q *queue) press(key, text string) action {
+	q.fallback = false
 	switch {
 	case key == "ctrl+c":
 		return action{quit: true}
@@ -22,13 +23,16 @@ func (q *queue) press(key, text string) action {
 		return action{suspend: true}
 	case q.tooSmall():
 		return action{quit: key == "q"}
-	case q.detail == nil:
-		return q.pressList(key)
+	case q.help:
+		q.pressHelp(key)
+		return action{}
+	case q.detail == nil || !q.inside:
+		return q.pressList(key, text)
 	case q.detail.sent, q.detail.inEditor:
 		return action{} // until the daemon or the editor has replied
 	case q.detail.ask == askYes:
 		return q.pressYes(key)
-	case q.detail.ask == askProof:
+	case q.detail.ask == askProof, q.detail.ask == askLogin:
 		q.detail.ask = askNothing
 		return action{}
 	case q.detail.ask == askNo:
@@ -41,21 +45,47 @@ func (q *queue) press(key, text string) action {
 
 // pasted handles pasted text. It is never interpreted as keys.
 func (q *queue) pasted(text string) {
-	if d := q.detail; d != nil && d.ask == askNo && !d.sent {
-		d.write(text)
+	switch d := q.detail; {
+	case q.bulk != nil && q.bulk.answer == pb.Answer_ANSWER_DENY:
+		q.bulk.note.write(text)
+	case q.typing:
+		q.typeFilter("", text)
+	case d != nil && q.inside && d.ask == askNo && !d.sent:
+		d.typed.write(text)
 	}
 }
 
-func (q *queue) pressList(key string) action {
-	if n := linesDown(key, q.listLayout().fit, len(q.rows)); n != 0 {
+func (q *queue) pressList(key, text string) action {
+	switch {
+	case q.bulk != nil:
+		return q.pressBulk(key, text)
+	case q.typing:
+		q.pressFilter(key, text)
+		return action{}
+	case key == "space":
+		q.mark()
+		return action{}
+	}
+	if n := linesDown(key, q.listLayout().fit, len(q.listed)); n != 0 {
 		q.move(n)
 		return action{}
 	}
 	switch key {
 	case "q":
 		return action{quit: true}
-	case "enter":
+	case "enter", "right", "l", "tab":
 		return q.open(askNothing)
+	case "?":
+		q.help, q.helpTop = true, 0
+	case "/":
+		q.typing = true
+	case "B":
+		q.bell = !q.bell
+		q.status = ui.Choose(q.bell, "the bell rings for new questions", "the bell is off")
+	case "esc":
+		q.unmark()
+	case "A", "D", "S":
+		q.askBulk(key)
 	case "a", "d", "g", "e":
 		switch {
 		case q.selected == "":
@@ -96,11 +126,10 @@ var prompts = map[string]prompt{"a": askYes, "d": askNo, "g": askGrant, "e": ask
 // move moves the selection by rows, within its bounds.
 func (q *queue) move(rows int) {
 	q.wanted = ""
-	if len(q.rows) == 0 {
+	if len(q.listed) == 0 {
 		return
 	}
-	i := max(0, min(q.find(q.selected)+rows, len(q.rows)-1))
-	q.selected = q.rows[i].ID
+	q.selectRow(q.at(q.selected) + rows)
 	q.moved = q.app.Now().Add(-settling) // moved by a person, so there is nothing to wait for
 }
 
@@ -110,7 +139,10 @@ func (q *queue) leave() {
 	if q.detail.id != q.selected {
 		q.moved = q.app.Now()
 	}
-	q.detail = nil
+	q.inside = false
+	if !q.split() || q.detail.ended != "" {
+		q.detail = nil
+	}
 }
 
 func (q *queue) pressDetail(key string) action {
@@ -125,8 +157,10 @@ func (q *queue) pressDetail(key string) action {
 			break
 		}
 		q.leave()
-	case "q", "enter", "left", "h":
+	case "q", "enter", "left", "h", "tab":
 		q.leave()
+	case "?":
+		q.help, q.helpTop = true, 0
 	case "a", "d", "g", "e":
 		return q.prompt(prompts[key])
 	}
@@ -143,7 +177,7 @@ func (q *queue) pressGrant(key, text string) action {
 	case give && q.answerable():
 		return q.answer(pb.Answer_ANSWER_APPROVE, "")
 	default:
-		d.grant.lines(d.question, q.width, q.bodyHeight()) // records what is on the screen
+		d.grant.lines(d.question, q.paneWidth(), q.bodyHeight()) // records what is on the screen
 	}
 	return action{}
 }
@@ -163,33 +197,46 @@ func (q *queue) pressReason(key, text string) action {
 	switch key {
 	case "enter":
 		if q.answerable() {
-			return q.answer(pb.Answer_ANSWER_DENY, strings.TrimSpace(d.typed))
+			return q.answer(pb.Answer_ANSWER_DENY, d.typed.trimmed())
 		}
 		if d.ended != "" {
 			d.ask = askNothing
 		}
 	case "esc":
 		d.ask, d.typed = askNothing, ""
-	case "backspace":
-		_, n := utf8.DecodeLastRuneInString(d.typed)
-		d.typed = d.typed[:len(d.typed)-n]
-	case "ctrl+u":
-		d.typed = ""
 	default:
-		d.write(text)
+		d.typed.press(key, text)
 	}
 	return action{}
 }
 
-// write appends to the reason. Line ends become spaces, and the length is limited.
-func (d *detail) write(text string) {
-	for _, c := range ui.OneLine(text) {
-		if len(d.typed)+utf8.RuneLen(c) > reasonMost {
-			return
-		}
-		d.typed += string(c)
+// typed is a line that a person types.
+type typed string
+
+// press edits the line.
+func (t *typed) press(key, text string) {
+	switch key {
+	case "backspace":
+		_, n := utf8.DecodeLastRuneInString(string(*t))
+		*t = (*t)[:len(*t)-n]
+	case "ctrl+u":
+		*t = ""
+	default:
+		t.write(text)
 	}
 }
+
+// write appends text. Line ends become spaces, and the length is limited.
+func (t *typed) write(text string) {
+	for _, c := range ui.OneLine(text) {
+		if len(*t)+utf8.RuneLen(c) > reasonMost {
+			return
+		}
+		*t += typed(c)
+	}
+}
+
+func (t typed) trimmed() string { return strings.TrimSpace(string(t)) }
 
 // answer answers the shown question.
 func (q *queue) answer(answer pb.Answer, note string) action {

@@ -99,7 +99,7 @@ func TestKeys(t *testing.T) {
 			s.end("A-2", rejected, "ana", "no")
 			s.keys("y")
 			s.keys("a y d enter")
-		}, nil, "A-2 denied by ana, desktop: no"},
+		}, nil, "A-2 denied by you (desktop): no"},
 		{"it ends while the reason is typed", func(s *screenTest) {
 			s.keys("d n")
 			s.end("A-2", expired, "", "")
@@ -196,7 +196,7 @@ func TestKeys(t *testing.T) {
 			}
 			q.Arguments = []byte(`{"arguments":{` + strings.Join(members, ",") + "}}")
 			s.asked["A-2"] = q
-			s.keys("g right" + strings.Repeat(" down space", 60) + " enter y y esc down up")
+			s.keys("g g right" + strings.Repeat(" down space", 60) + " enter y y esc down up")
 			s.keys("enter" + strings.Repeat(" space", 80))
 		}, nil, "and grant this? y/N"},
 		{"it ends while the grant is shaped", func(s *screenTest) {
@@ -243,7 +243,7 @@ func TestKeys(t *testing.T) {
 		}, nil, "A-2 is no longer known to the daemon"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := newScreen(80, 24, openQuestions()...)
+			s := newScreen(80, 40, openQuestions()...) // all of a question has been shown at once
 			test.play(s)
 			if got := s.decisions(); !slices.Equal(got, test.want) {
 				t.Errorf("answers %q, want %q\n%s", got, test.want, s.text())
@@ -289,6 +289,38 @@ func TestKeysOfAQuestionThatNeedsPresence(t *testing.T) {
 	}
 }
 
+// TestKeysOfALogin checks that a question for a login cannot be approved on the screen, which says how to log in.
+func TestKeysOfALogin(t *testing.T) {
+	for _, test := range []struct {
+		keys string
+		want []string
+		says string
+	}{
+		{"", nil, "d deny"},
+		{"a", nil, "Nobody can approve this. In a shell: tgctl login hub"},
+		{"a y y a n", nil, "d deny esc"},
+		{"enter a y", nil, "d deny esc"},
+		{"g", nil, "tgctl login hub"},
+		{"e", nil, "tgctl login hub"},
+		{"d enter", []string{"ANSWER_DENY A-2 412d3220"}, "sending the answer"},
+	} {
+		for _, width := range []int{40, 80} {
+			q := proto.CloneOf(openQuestions()[0])
+			q.Method, q.Tool, q.Server = "thoughtgate/login", "", "hub"
+			q.Level = approval.LevelPresence // a secret does not help
+			s := newScreen(width, 40, q)
+			s.keys(test.keys)
+			if got := s.decisions(); !slices.Equal(got, test.want) {
+				t.Errorf("%q: answers %q, want %q", test.keys, got, test.want)
+			}
+			shown := strings.Join(strings.Fields(strings.ReplaceAll(s.text(), "|", " ")), " ")
+			if !strings.Contains(shown, test.says) || strings.Contains(shown, "a approve") || strings.Contains(shown, "g grant") {
+				t.Errorf("%q, %d columns: the screen lacks %q, or offers an approval:\n%s", test.keys, width, test.says, s.text())
+			}
+		}
+	}
+}
+
 // TestAnswered checks what the screen shows after an answer.
 func TestAnswered(t *testing.T) {
 	for _, test := range []struct {
@@ -302,7 +334,7 @@ func TestAnswered(t *testing.T) {
 		{"unknown", client.ErrNotRunning, []string{"A-2: no answer from the daemon; check whether it is still listed"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := newScreen(120, 24, openQuestions()...)
+			s := newScreen(120, 40, openQuestions()...)
 			s.keys("a y")
 			decision := s.wishes[len(s.wishes)-1].decide
 			s.say(queueMsg(func(q *queue) action { return q.handleDecided(decision, nil, test.err) }))

@@ -1,6 +1,8 @@
 package inbox
 
 import (
+	"cmp"
+
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -8,6 +10,7 @@ import (
 
 // listLayout describes how the list is laid out on the screen.
 type listLayout struct {
+	width  int
 	narrow bool // only the most important columns fit
 	heads  bool // the column heads fit
 	tall   int  // lines per question: itself, its arguments, the reason
@@ -16,7 +19,8 @@ type listLayout struct {
 }
 
 func (q *queue) listLayout() listLayout {
-	l := listLayout{narrow: q.width < 72, heads: q.height >= 8, tall: 3}
+	l := listLayout{width: q.listWidth(), heads: q.height >= 8, tall: 3}
+	l.narrow = l.width < 72
 	l.room = q.height - 3 // without a title and two bottom lines
 	if l.heads {
 		l.room--
@@ -31,37 +35,39 @@ func (q *queue) listLayout() listLayout {
 	return l
 }
 
-// listScreen draws the list of open questions.
-func (q *queue) listScreen() []line {
+// listLines draws the list of open questions.
+func (q *queue) listLines() []line {
 	l := q.listLayout()
-	at := q.find(q.selected)
+	at := q.at(q.selected)
 	first := max(0, at) / l.fit * l.fit // whole pages, so that rows stay in place on the screen
-	last := min(first+l.fit, len(q.rows))
+	last := min(first+l.fit, len(q.listed))
 	title := ui.Choose(len(q.rows) > 0, ui.Plural(len(q.rows), "question waits", "questions wait"), "No question is waiting")
-	title += ui.Choose(last-first < len(q.rows), ", showing "+display.Count(first+1)+"-"+display.Count(last), "")
+	title += ui.Choose(len(q.listed) < len(q.rows), ", "+ui.Plural(len(q.listed), "matches", "match"), "")
+	title += ui.Choose(last-first < len(q.listed), ", showing "+display.Count(first+1)+"-"+display.Count(last), "")
+	title += ui.Choose(len(q.marked) > 0, ", "+display.Count(len(q.marked))+" marked", "")
 	lines := []line{{text: title, strong: true}}
 	if l.heads && len(q.rows) > 0 {
-		lines = append(lines, line{text: q.columns(l, "  ", "ID", "SUBJECT", "AGE", "LEFT", "AGENT", "SERVER", "CALL")})
+		lines = append(lines, line{text: q.columns(l, "  ", "ID", "SUBJECT", "AGE", "LEFT", "AGENT", "SERVER", "CALL"), tone: display.Faint})
 	}
 	for i := first; i < last; i++ {
-		lines = append(lines, q.rowLines(l, q.rows[i], i == at)...)
+		lines = append(lines, q.rowLines(l, q.listed[i], i == at)...)
 	}
-	if len(q.rows) == 0 {
-		lines = append(lines, line{}, line{text: "New questions appear here."})
+	if len(q.listed) == 0 {
+		lines = append(lines, line{}, line{text: ui.Choose(q.filter == "", "New questions appear here.", "None matches the filter.")})
 	}
 	if free := q.height - 2 - len(lines); len(q.ended) > 0 && free > 2 {
-		lines = append(lines, line{}, line{text: "Ended:"})
+		lines = append(lines, line{}, line{text: "Ended:", tone: display.Faint})
 		for _, how := range q.ended[:min(len(q.ended), free-2)] {
-			lines = append(lines, line{text: "  " + how})
+			lines = append(lines, line{text: "  " + how, tone: display.Faint})
 		}
 	}
-	return append(filled(lines, q.height-2), q.listFoot()...)
+	return filled(lines, q.height-2)
 }
 
 // columns draws one line of the list.
 func (q *queue) columns(l listLayout, marker, id, subject, age, left, agent, server, call display.Safe) display.Safe {
 	ids := 4
-	for _, r := range q.rows {
+	for _, r := range q.listed {
 		ids = min(max(ids, len(r.ID)), 8)
 	}
 	s := marker + padded(id, ids, false) + " " + padded(subject, approval.SubjectShown, false) + " "
@@ -71,18 +77,33 @@ func (q *queue) columns(l listLayout, marker, id, subject, age, left, agent, ser
 	return s + padded(age, 7, true) + " " + padded(left, 7, true) + "  " + padded(agent, 11, false) + " " + padded(server, 12, false) + " " + call
 }
 
-// rowLines draws one question of the list.
+// rowLines draws one question of the list: what is asked, its arguments, and what makes it dangerous.
 func (q *queue) rowLines(l listLayout, r *approval.Row, selected bool) []line {
 	now := q.app.Now()
 	call := r.Call + ui.Choose(l.narrow, " on "+r.Server, "")
-	lines := []line{{strong: selected, text: q.columns(l, ui.Choose(selected, "> ", "  "), display.Name(r.ID), approval.ShortSubject(r.Subject),
+	marker := ui.Choose(selected, ">", " ") + ui.Choose(q.marked[r.ID], "*", " ")
+	tone, danger, why := display.Plain, display.Warn, cmp.Or(r.Danger, r.Why)
+	switch {
+	case r.MovedOn:
+		tone, danger, why = display.Faint, display.Faint, approval.WhenMovedOn
+		if l.tall < 3 { // nowhere else to say so
+			call = "(moved on) " + call
+		}
+	case r.Danger == "":
+		danger = display.Faint
+	}
+	lines := []line{{strong: selected, tone: tone, text: q.columns(l, marker, display.Name(r.ID), approval.ShortSubject(r.Subject),
 		display.Span(now.Sub(r.Created)), countdown(r.Expires.Sub(now)), r.Agent, r.Server, call)}}
 	const indent = "       "
 	if l.tall > 1 {
-		lines = append(lines, line{text: indent + rowArgs(r, q.width-len(indent))})
+		args := rowArgs(r, l.width-len(indent))
+		if q.split() && r.Params != nil { // all of them are beside the list
+			args = fit(display.JSONLine(r.Params, 0, ""), l.width-len(indent))
+		}
+		lines = append(lines, line{text: indent + args, tone: tone})
 	}
 	if l.tall > 2 {
-		lines = append(lines, line{text: indent + r.Why})
+		lines = append(lines, line{text: indent + why, tone: danger})
 	}
 	return lines
 }
@@ -103,11 +124,29 @@ func rowArgs(r *approval.Row, columns int) display.Safe {
 // listFoot draws the two lines below the list: the latest event and the keys.
 func (q *queue) listFoot() []line {
 	status := line{text: q.status}
-	if q.offline {
+	switch {
+	case q.bulk != nil:
+		return q.bulk.foot(q)
+	case q.offline:
 		status = line{text: q.offlineLine(), strong: true}
+	case q.typing:
+		label := display.Safe("filter: ")
+		return []line{{text: label + lastPart(display.Text(string(q.filter)), q.width-len(label)-1) + "_", strong: true}, {text: "enter keep   esc show all", tone: display.Faint}}
 	}
-	if len(q.rows) == 0 {
-		return []line{status, {text: "q quit"}}
+	keys := q.keysLine("up/down move  enter show  a approve  d deny  g grant  e edit  ? help  q quit", "a approve  d deny  enter show  ? help")
+	switch {
+	case len(q.rows) == 0:
+		keys = line{text: "? help   q quit"}
+	case len(q.marked) > 0:
+		keys = q.keysLine("space mark   A approve the marked   D deny the marked   esc unmark   ? help", "A approve  D deny  esc unmark  ? help")
+	case q.status == "" && q.filter == "" && q.detail != nil && q.detail.question != nil:
+		status = line{text: q.detail.position(q), tone: display.Faint}
+	case q.filter != "":
+		status.text = "filter: " + display.Text(string(q.filter)) + "  " + status.text
 	}
-	return []line{status, q.keysLine("up/down move   enter show   a approve   d deny   g grant   e edit   q quit", "a approve  d deny  g grant  e edit  q")}
+	if i := q.find(q.selected); i >= 0 && q.rows[i].Login != "" && len(q.marked) == 0 {
+		keys = q.keysLine("up/down move  enter show  a how to log in  d deny  ? help  q quit", "a log in  d deny  ? help")
+	}
+	keys.tone = display.Faint
+	return []line{status, keys}
 }

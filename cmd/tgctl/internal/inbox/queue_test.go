@@ -1,3 +1,4 @@
+//gotest:plain one goroutine takes keys and draws, and takes five times as long under the race detector
 package inbox
 
 import (
@@ -101,6 +102,8 @@ func (s *screenTest) keys(words string) {
 			msg = tea.KeyPressMsg{Code: tea.KeyEnd}
 		case "home":
 			msg = tea.KeyPressMsg{Code: tea.KeyHome}
+		case "tab":
+			msg = tea.KeyPressMsg{Code: tea.KeyTab}
 		case "backspace":
 			msg = tea.KeyPressMsg{Code: tea.KeyBackspace}
 		case "ctrl+c":
@@ -182,7 +185,7 @@ func TestScreens(t *testing.T) {
 	sizes := []struct {
 		name          string
 		width, height int
-	}{{"80x24", 80, 24}, {"40x12", 40, 12}, {"40x10", 40, 10}}
+	}{{"80x24", 80, 24}, {"40x12", 40, 12}, {"40x10", 40, 10}, {"120x40", 120, 40}, {"160x50", 160, 50}}
 	for _, test := range []struct {
 		name  string
 		asked []*pb.Approval
@@ -215,6 +218,9 @@ func TestScreens(t *testing.T) {
 		}},
 	} {
 		for _, size := range sizes {
+			if size.width > 80 && strings.HasPrefix(test.name, "huge") {
+				continue // as on 80 columns, and slow
+			}
 			t.Run(test.name+"-"+size.name, func(t *testing.T) {
 				s := newScreen(size.width, size.height, test.asked...)
 				if test.play != nil {
@@ -250,7 +256,7 @@ func TestNoLineIsWiderThanTheScreen(t *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"क्षि", "日本", "🇩🇪🏳️‍🌈", "\x1b[31m", "\u202e", "a\u0301\u0302", "각", "\x00"}),
 		rapid.StringN(30, 300, -1))
 	rapid.Check(t, func(t *rapid.T) {
-		s := newScreen(rapid.IntRange(1, 130).Draw(t, "width"), rapid.IntRange(1, 50).Draw(t, "height"))
+		s := newScreen(rapid.IntRange(1, 180).Draw(t, "width"), rapid.IntRange(1, 50).Draw(t, "height"))
 		for i := range rapid.IntRange(0, 6).Draw(t, "questions") {
 			q := proto.CloneOf(openQuestions()[i%3])
 			q.Id, q.Agent, q.Server, q.Tool = fmt.Sprint("A-", i), text.Draw(t, "agent"), text.Draw(t, "server"), text.Draw(t, "tool")
@@ -264,14 +270,14 @@ func TestNoLineIsWiderThanTheScreen(t *testing.T) {
 		}
 		mustFitScreen(t, s)
 		s.later(time.Second)
-		for _, key := range rapid.SliceOfN(rapid.SampledFrom(strings.Fields("up down left right enter esc a d g e y space end home x 7")), 0, 12).Draw(t, "keys") {
+		for _, key := range rapid.SliceOfN(rapid.SampledFrom(strings.Fields("up down left right tab enter esc a d g e y space end home x 7 A D S / ? B")), 0, 12).Draw(t, "keys") {
 			s.keys(key)
 			if s.detail != nil {
 				s.say(queueMsg(func(q *queue) action { return q.setHistory(q.detail, &past{}) }))
 			}
 			mustFitScreen(t, s)
 		}
-		s.say(tea.WindowSizeMsg{Width: rapid.IntRange(1, 130).Draw(t, "new width"), Height: rapid.IntRange(1, 50).Draw(t, "new height")})
+		s.say(tea.WindowSizeMsg{Width: rapid.IntRange(1, 180).Draw(t, "new width"), Height: rapid.IntRange(1, 50).Draw(t, "new height")})
 		mustFitScreen(t, s)
 	})
 }

@@ -52,13 +52,13 @@ func (a *app) showApproval(ctx context.Context, c *client.Client, q *pb.Approval
 		return err
 	}
 	id := display.Name(q.GetId())
-	if err := a.showParams(q.GetArguments(), "tgctl approvals show "+id+" | less"); err != nil {
+	if err := a.showParams(q, "tgctl approvals show "+id+" | less"); err != nil {
 		return err
 	}
 	if !approval.IsOpen(q) {
 		return nil
 	}
-	if err := a.PrintLines(readPast(ctx, c, q).lines(q, a.Now(), a.Width())); err != nil {
+	if err := a.PrintToned(readPast(ctx, c, q).lines(q, a.Now(), a.Width())); err != nil {
 		return err
 	}
 	if lines := a.offerLines(q); lines != nil {
@@ -67,7 +67,16 @@ func (a *app) showApproval(ctx context.Context, c *client.Client, q *pb.Approval
 			return err
 		}
 	}
-	a.PrintMessage("\nAnswer with: tgctl approvals approve %s\n         or: tgctl approvals deny %s --reason \"...\"", id, id)
+	answer := "tgctl approvals approve " + id
+	if login := approval.LoginCommand(q); login != "" {
+		answer = login
+	}
+	deny := "tgctl approvals deny " + id + " --reason \"...\""
+	if q.GetOnlyColleagues() {
+		a.PrintMessage("\nIt waits for a colleague. Deny it with: %s", deny)
+		return nil
+	}
+	a.PrintMessage("\nAnswer with: %s\n         or: %s", answer, deny)
 	return nil
 }
 
@@ -78,25 +87,36 @@ func addTraces(s *ui.Sheet, q *pb.Approval) {
 	s.Add("subject", display.Safe(hex.EncodeToString(q.GetSubject())))
 }
 
-// showParams prints raw params in full. On a terminal it prints the beginning and how
-// many lines are missing.
-func (a *app) showParams(params []byte, whole display.Safe) error {
-	if len(params) == 0 {
-		return nil
-	}
-	lines := jsonLines("params", params, a.Width())
-	if rest := len(lines) - 1 - showLines; a.OutTerminal && rest > 0 {
-		lines = append(lines[:1+showLines], "… "+ui.Plural(rest, "more line", "more lines")+"; "+whole)
-	}
-	return a.PrintLines(lines)
+// paramLines lays out the arguments of a call in full, or all params if it has others.
+func paramLines(q *pb.Approval, columns int) []ui.Line {
+	what := ui.Choose(ui.ArgumentsOf(q.GetMethod(), q.GetArguments()) != nil, "arguments", "params")
+	return jsonLines(what, approval.ShownParams(q), columns)
 }
 
-// jsonLines lays out raw JSON in full, below a line with its title and length.
-func jsonLines(what display.Safe, raw []byte, columns int) []display.Safe {
+// showParams prints the params of a call in full. On a terminal it prints the beginning and how
+// many lines are missing.
+func (a *app) showParams(q *pb.Approval, whole display.Safe) error {
+	if len(q.GetArguments()) == 0 {
+		return nil
+	}
+	lines := paramLines(q, a.Width())
+	if rest := len(lines) - 1 - showLines; a.OutTerminal && rest > 0 {
+		lines = append(lines[:1+showLines], ui.Line{Text: "… " + ui.Plural(rest, "more line", "more lines") + "; " + whole, Tone: display.Warn})
+	}
+	return a.PrintToned(lines)
+}
+
+// jsonLines lays out raw JSON in full, below a line with its title and length. Lines with a character
+// that a terminal would hide or obey, or that looks like another, have a tone of their own.
+func jsonLines(what display.Safe, raw []byte, columns int) []ui.Line {
 	const indent = "  "
-	lines := display.Wrap(what+", "+ui.Plural(len(raw), "byte", "bytes")+":", columns)
+	lines := ui.InTone(display.Faint, display.Wrap(what+", "+ui.Plural(len(raw), "byte", "bytes")+":", columns)...)
 	for line := range strings.SplitSeq(string(display.JSON(raw, ui.Behind(len(indent), columns))), "\n") {
-		lines = append(lines, indent+display.Safe(line))
+		tone := display.Plain
+		if strings.Contains(line, `\u{`) {
+			tone = display.Warn
+		}
+		lines = append(lines, ui.Line{Text: indent + display.Safe(line), Tone: tone})
 	}
 	return lines
 }

@@ -57,7 +57,11 @@ did. Agents can't undo anything.`,
 			if err != nil {
 				return err
 			}
-			return ui.PrintList(a, all, nil, "There is no copy of destroyed files.", a.copiesTable)
+			err = ui.PrintList(a, all, nil, "There is no copy of destroyed files.", a.copiesTable)
+			if err == nil && len(all) > 0 {
+				a.PrintNext("To look at one, and bring it back: tgctl undo ID")
+			}
+			return err
 		}),
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
@@ -76,7 +80,7 @@ func (a *app) copiesTable(all []*pb.Copy) *display.Table {
 		{Head: "ID"}, {Head: "AGE", Right: true}, {Head: "FILES", Right: true}, {Head: "SIZE", Right: true}, {Head: "FOLDER"},
 	}}
 	for _, m := range all {
-		t.Add(display.Name(m.GetId()), display.Span(a.Now().Sub(m.GetMade().AsTime())), display.Count(m.GetFiles()), display.Size(m.GetBytes()), display.Text(a.Tilde(m.GetRoot())))
+		t.Add(display.Name(m.GetId()), a.Age(m.GetMade()), display.Count(m.GetFiles()), display.Size(m.GetBytes()), display.Text(a.Tilde(m.GetRoot())))
 		t.Note(some(m.GetNames(), len(m.GetNames()), 5))
 	}
 	return t
@@ -115,9 +119,12 @@ func (a *app) undo(ctx context.Context, c *client.Client, id string, yes bool) e
 	req := &pb.RestoreRequest{Id: p.GetCopy().GetCopy(), Digest: p.GetDigest(), Surface: a.Surface()}
 	done, err := c.Restore(ctx, req)
 	if errors.Is(err, client.ErrProofNeeded) {
-		prover := &prover{a: a, c: c}
-		defer prover.close()
-		if req.Proof, err = prover.proof(ctx, "bring back "+display.Name(id)+": "+copied(p.GetCopy())); err != nil {
+		prover := &approval.Prover{Client: c}
+		defer prover.Close()
+		if req.Proof, err = prover.Proof(ctx, func() error {
+			a.PrintMessage("bring back %s: %s", display.Name(id), copied(p.GetCopy()))
+			return nil
+		}); err != nil {
 			return err
 		}
 		done, err = c.Restore(ctx, req)
@@ -134,12 +141,14 @@ func (a *app) undo(ctx context.Context, c *client.Client, id string, yes bool) e
 func (a *app) planSheet(p *pb.UndoPlan) *ui.Sheet {
 	s := &ui.Sheet{}
 	s.Add("copy", display.Name(p.GetCopy().GetId())+", "+copied(p.GetCopy())+", "+display.Moment(p.GetCopy().GetMade().AsTime(), a.Now()))
-	list := func(name string, names []string, all uint32) {
-		s.Add(name, some(names, int(all), shownNames))
+	list := func(name string, names []string, all uint32, then display.Safe) {
+		if all > 0 {
+			s.Add(name, some(names, int(all), shownNames)+then)
+		}
 	}
-	list("missing, will be written", p.GetWrite(), p.GetWrites())
-	list("changed since, will be kept beside", p.GetReplace(), p.GetReplaces())
-	list("can't be brought back", p.GetFailed(), p.GetFails())
+	list("missing", p.GetWrite(), p.GetWrites(), ": will be written")
+	list("changed", p.GetReplace(), p.GetReplaces(), ": will be written; what is there now is renamed and stays beside")
+	list("lost", p.GetFailed(), p.GetFails(), ": can't be brought back")
 	s.Add("unchanged", ui.Choose(p.GetSame() > 0, ui.Plural(p.GetSame(), "file or folder", "files and folders"), ""))
 	s.Add("warning", ui.Choose(p.GetRootGone(), "the folder is gone, and will be made", ""), ui.Choose(p.GetRootReplaced(), "this is another folder than the one that was copied", ""))
 	return s

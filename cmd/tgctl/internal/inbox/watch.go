@@ -7,69 +7,74 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/client/inbox"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
+// QueueCommand returns the command queue, another name of approvals watch.
+func QueueCommand(c *connect.App) *cobra.Command {
+	cmd := (&app{c}).watchCmd()
+	cmd.Use = "queue [ID]"
+	cmd.Example = "  $ tgctl queue\n  $ tgctl queue --plain"
+	return cmd
+}
+
 func (a *app) watchCmd() *cobra.Command {
-	return &cobra.Command{
+	var o watchOptions
+	cmd := &cobra.Command{
 		Use:   "watch [ID]",
 		Short: "Answer questions as they arrive, on a full screen",
 		Long: `Show the waiting questions on the whole screen, each from the moment it is asked
-until it ends, and answer them with keys:
+until it ends, and answer them with keys. From 100 columns on, the selected
+question is shown beside the list.
 
-  up, down       select a question
-  enter          show it in full: everything that show prints
-  a, then y      approve it
-  d, then enter  deny it, with a reason if you type one
-  g              approve it and grant further calls: set the bounds of the
-                 grant with the arrow keys, as --match, --for, --times and
-                 --in of approve do, then enter, then y
-  e              change its arguments in $VISUAL or $EDITOR; your version is
-                 shown beside the agent's, then a and y approve it
-  esc            back to the list
-  q              quit
+` + queueKeys + `
 
-A question is shown in full before it can be answered, and the answer applies
-only to what was shown. The eight digits beside an id are the beginning of its
-subject. When the list has just changed by itself, a, d, g and e do nothing for
-half a second. Others may answer in the meantime; the first answer counts. With
-an ID, that question is selected first.`,
-		Example:           `  $ tgctl approvals watch`,
+A question is shown in full before it can be approved, and the approval applies
+only to what was shown: until its arguments have been on the screen, a shows the
+next part instead. The eight digits beside an id are the beginning of its
+subject. When the list has just changed by itself, the answer keys do nothing
+for half a second. Others may answer in the meantime; the first answer counts.
+With an ID, that question is selected first.
+
+With --plain, and where TERM is dumb, questions are printed as lines, in the
+order in which they are read, and typed lines answer them.`,
+		Example:           "  $ tgctl approvals watch\n  $ tgctl approvals watch --bell",
 		Args:              ui.AtMostOne,
 		ValidArgsFunction: a.CompleteApprovals(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.fullScreen(); err != nil {
-				return err
+			if !a.InTerminal || !a.OutTerminal {
+				return &ui.HintError{Err: errors.New("the queue needs a terminal for input and output"), Hint: "List the questions instead: tgctl approvals"}
 			}
-			first := ""
 			if len(args) > 0 {
-				first = approval.ID(args[0])
+				o.first = approval.ID(args[0])
 			}
-			return a.watchApprovals(cmd.Context(), first)
+			if term := a.Getenv("TERM"); o.plain || term == "" || term == "dumb" {
+				return a.watchPlain(cmd.Context(), o)
+			}
+			return a.watchApprovals(cmd.Context(), o)
 		},
 	}
+	cmd.Flags().BoolVar(&o.plain, "plain", false, "print lines instead of drawing a screen, as for a screen reader")
+	cmd.Flags().BoolVar(&o.bell, "bell", false, "ring the terminal's bell for new questions")
+	return cmd
 }
 
-// fullScreen returns an error if a full screen can't be shown here.
-func (a *app) fullScreen() error {
-	const hint = "List the questions instead: tgctl approvals"
-	switch term := a.Getenv("TERM"); {
-	case !a.InTerminal || !a.OutTerminal:
-		return &ui.HintError{Err: errors.New("watch needs a terminal for input and output"), Hint: hint}
-	case term == "" || term == "dumb":
-		return &ui.HintError{Err: errors.New("watch needs a full-screen terminal, but TERM is unset or dumb"), Hint: hint}
-	}
-	return nil
+// watchOptions are the flags of watch.
+type watchOptions struct {
+	first       string // id of the question to begin with; empty for the oldest
+	plain, bell bool
 }
 
-// watchApprovals runs the full-screen queue until the user quits or ctx ends. The
-// question with the id first is selected at the start, if it is open.
-func (a *app) watchApprovals(ctx context.Context, first string) error {
+// watchApprovals runs the full-screen queue until the user quits or ctx ends.
+func (a *app) watchApprovals(ctx context.Context, o watchOptions) error {
 	c, err := a.Dial(ctx)
 	if err != nil {
 		return err
@@ -77,8 +82,9 @@ func (a *app) watchApprovals(ctx context.Context, first string) error {
 	defer c.Close()
 	live, stop := context.WithCancel(ctx) // ends goroutines and an editor that has the screen
 	defer stop()
-	m := &watchModel{queue: &queue{app: a, wanted: first}, client: c, ctx: live}
-	program := tea.NewProgram(m, tea.WithInput(a.In), tea.WithOutput(a.Out), tea.WithEnvironment(a.Environ()), tea.WithoutSignalHandler())
+	m := &watchModel{queue: &queue{app: a, wanted: o.first, bell: o.bell, started: a.Now()}, client: c, ctx: live}
+	program := tea.NewProgram(m, tea.WithInput(a.In), tea.WithOutput(a.Out), tea.WithEnvironment(a.Environ()), tea.WithoutSignalHandler(),
+		tea.WithColorProfile(colorprofile.ANSI256)) // the theme has chosen the colours; to detect more, tea would run tmux
 	m.send = program.Send
 	defer context.AfterFunc(ctx, program.Quit)() // SIGTERM, or a SIGINT that does not come from a key
 	_, err = program.Run()
@@ -91,6 +97,9 @@ type watchModel struct {
 	client *client.Client
 	ctx    context.Context // ends with the screen
 	send   func(tea.Msg)   // safe for concurrent use; returns when the screen has ended
+	behind ui.Background
+
+	superseded context.CancelFunc // ends the reading of a question that is shown no longer
 }
 
 // queueMsg delivers the result of something that the queue asked for. Like the queue's
@@ -104,7 +113,12 @@ func second() tea.Cmd {
 	return tea.Tick(time.Second, func(now time.Time) tea.Msg { return secondMsg(now) })
 }
 
-func (m *watchModel) Init() tea.Cmd { return tea.Batch(second(), m.watch) }
+func (m *watchModel) Init() tea.Cmd {
+	if m.behind = ui.BackgroundOf(m.queue.app.Getenv); m.behind != ui.Unknown {
+		return tea.Batch(second(), m.watch)
+	}
+	return tea.Batch(second(), m.watch, tea.RequestBackgroundColor)
+}
 
 // watch sends the daemon's events about questions to the screen until it ends.
 func (m *watchModel) watch() tea.Msg {
@@ -114,13 +128,32 @@ func (m *watchModel) watch() tea.Msg {
 	return nil
 }
 
-// read reads a question for d, and then what happened before it.
-func (m *watchModel) read(d *detail) tea.Msg {
+// pastDelay is how long a question must be shown before its past is read: a person who moves through
+// the list does not wait for it.
+const pastDelay = 150 * time.Millisecond
+
+// read returns a command that reads a question for d, and then what happened before it.
+func (m *watchModel) read(d *detail) tea.Cmd {
+	if m.superseded != nil {
+		m.superseded()
+	}
 	ctx, cancel := context.WithTimeout(m.ctx, inbox.Timeout)
-	defer cancel()
+	m.superseded = cancel
+	return func() tea.Msg {
+		defer cancel()
+		return m.readQuestion(ctx, d)
+	}
+}
+
+func (m *watchModel) readQuestion(ctx context.Context, d *detail) tea.Msg {
 	asked, err := m.client.GetApproval(ctx, d.id)
 	m.send(queueMsg(func(q *queue) action { return q.loaded(d, asked, err) }))
 	if err != nil || !approval.IsOpen(asked) {
+		return nil
+	}
+	select {
+	case <-time.After(pastDelay):
+	case <-ctx.Done():
 		return nil
 	}
 	before := readPast(ctx, m.client, asked)
@@ -131,6 +164,7 @@ func (m *watchModel) read(d *detail) tea.Msg {
 func (m *watchModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	before := m.queue.width
 	w := m.queue.told(msg)
+	var next tea.Cmd
 	switch {
 	case w.quit:
 		return m, tea.Quit
@@ -139,22 +173,40 @@ func (m *watchModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case w.edit != nil:
 		return m, m.edit(w.edit)
 	case w.read != nil:
-		return m, func() tea.Msg { return m.read(w.read) }
+		next = m.read(w.read)
 	case w.decide != nil:
-		return m, func() tea.Msg {
-			done, err := inbox.Decide(m.ctx, m.client, w.decide)
-			return queueMsg(func(q *queue) action { return q.handleDecided(w.decide, done, err) })
-		}
+		next = m.decide(w.decide)
+	case w.decideAll != nil:
+		next = m.decide(w.decideAll...)
 	}
-	switch msg.(type) {
+	switch msg := msg.(type) {
 	case secondMsg:
-		return m, second()
+		next = tea.Batch(next, second())
+	case tea.BackgroundColorMsg:
+		m.behind = ui.Light
+		if msg.IsDark() {
+			m.behind = ui.Dark
+		}
 	case tea.WindowSizeMsg:
 		if before > 0 {
-			return m, afresh
+			next = tea.Batch(next, afresh)
 		}
 	}
-	return m, nil
+	if w.ring {
+		next = tea.Batch(next, tea.Raw("\a"))
+	}
+	return m, next
+}
+
+// decide sends answers, one after the other.
+func (m *watchModel) decide(all ...*pb.Decision) tea.Cmd {
+	return func() tea.Msg {
+		for _, d := range all {
+			done, err := inbox.Decide(m.ctx, m.client, d)
+			m.send(queueMsg(func(q *queue) action { return q.handleDecided(d, done, err) }))
+		}
+		return nil
+	}
 }
 
 // afresh redraws the screen after resetting the scroll margins. Bubble Tea scrolls
@@ -163,34 +215,37 @@ func (m *watchModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 var afresh = tea.Sequence(tea.Raw("\x1b[r"), tea.ClearScreen)
 
 // told handles msg.
-func (q *queue) told(msg tea.Msg) action {
+func (q *queue) told(msg tea.Msg) (w action) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		q.width, q.height = msg.Width, msg.Height
 		q.layout()
 	case tea.KeyPressMsg:
-		return q.press(msg.String(), msg.Text)
+		w = q.press(msg.String(), msg.Text)
 	case tea.PasteMsg:
 		q.pasted(msg.Content)
 	case inbox.Event:
-		return q.event(msg)
+		w = q.event(msg)
 	case queueMsg:
-		return msg(q)
+		w = msg(q)
 	}
-	return action{}
+	if w.isNothing() {
+		w.read = q.follow().read
+	}
+	q.look()
+	return w
 }
 
-// View draws the screen. It emphasizes with bold, which needs no colour.
+// View draws the screen.
 func (m *watchModel) View() tea.View {
+	theme := ui.NewTheme(m.queue.app.Getenv, m.behind)
 	var b strings.Builder
 	for i, line := range m.queue.screen() {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		if line.strong {
-			b.WriteString("\x1b[1m" + string(line.text) + "\x1b[m")
-		} else {
-			b.WriteString(string(line.text))
+		for _, part := range line.parts() {
+			b.WriteString(theme.Paint(part.tone, string(part.text)))
 		}
 	}
 	v := tea.NewView(b.String())

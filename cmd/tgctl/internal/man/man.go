@@ -55,7 +55,7 @@ func writePages(ctx context.Context, a *connect.App, root *cobra.Command, dir st
 		return fmt.Errorf("write thoughtgate.yaml(5): %w", err)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
+		return ui.FileError("make the folder for the pages", err)
 	}
 	for name, page := range pages {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(page), 0o644); err != nil {

@@ -60,6 +60,7 @@ func TestNotifyOffersNoMoreThanCounts(t *testing.T) {
 		{"the workflow leaves the desktop out", "term", nil, "To approve it, use a terminal: tgctl approvals show A-7"},
 		{"the workflow requires presence", "presence", nil, "in a terminal: tgctl approvals approve A-7"},
 		{"the question needs presence", "ops", func(q *pb.Approval) { q.Level = approval.LevelPresence }, "in a terminal: tgctl approvals approve A-7"},
+		{"it asks for a login", "ops", func(q *pb.Approval) { q.Method, q.Tool, q.Server = "thoughtgate/login", "", "hub" }, "Nobody can approve this. Log in, in a terminal: tgctl login hub"},
 		{"there is no such workflow any more", "gone", nil, "To approve it, use a terminal"},
 		{"the arguments are long", "ops", func(q *pb.Approval) {
 			q.Arguments = []byte(`{"name":"x","arguments":{"content":"` + strings.Repeat("rm -rf / ", 60) + `"}}`)
@@ -218,7 +219,7 @@ func TestNotifyEndedElsewhere(t *testing.T) {
 		title  string
 		says   string
 	}{
-		{six, "Approve", "Too late to approve A-6", "A-6 denied by ana (uid 1000), terminal"},
+		{six, "Approve", "Too late to approve A-6", "A-6 denied by you (terminal)"},
 		{seven, "Deny", "Too late to deny A-7", "A-7 expired"},
 		{eight, "Approve", "Too late to approve A-8", "A-8 withdrawn"},
 	} {

@@ -48,6 +48,8 @@ func (n *notifier) questionNote(r *approval.Row, w *pb.PolicyWorkflow, s *shown)
 	add(display.Fit(r.Why, noteWhy), false)
 	add(about, false)
 	switch {
+	case r.Login != "":
+		add("Nobody can approve this. Log in, in a terminal: "+r.Login, true)
 	case !n.desk.hasCapability("actions"):
 		add("Answer it in a terminal: "+show, true)
 	case r.Proof || w.GetRequire() == approval.LevelPresence:

@@ -81,6 +81,7 @@ var byteFieldWriters = map[protoreflect.FullName]func(b, value []byte) []byte{
 	"thoughtgate.v1.PinDiff.before":             appendJSON,
 	"thoughtgate.v1.PinDiff.after":              appendJSON,
 	"thoughtgate.v1.RunEnded.result":            appendJSON,
+	"thoughtgate.v1.PastVerdict.shown":          appendJSON,
 	"thoughtgate.v1.RunUpdate.raw":              appendJSON,
 	"thoughtgate.v1.PolicyFile.loaded":          appendText[[]byte],
 	"thoughtgate.v1.ConfigFile.journal":         withhold, // has the file's content, including keys and tokens

@@ -359,9 +359,10 @@ func TestMarshalWithholds(t *testing.T) {
 // TestBytesAreDecidedOn fails if a new field of bytes is neither listed here as a digest nor in
 // written.
 func TestBytesAreDecidedOn(t *testing.T) {
-	digests := []protoreflect.FullName{"Approval.subject", "Pin.accepted", "Pin.waiting", "ServerStart.digest"}
+	digests := []protoreflect.FullName{"Approval.subject", "FleetState.log_hash", "Pin.accepted", "Pin.waiting", "ServerStart.digest"}
 	notPrinted := []protoreflect.FullName{ // not by this package
 		"AuditRecord.line", "AuditRecord.values", "MetricsResponse.text", "ProfileChunk.data",
+		"FleetAuditRecord.line", "FleetAuditRecord.values", "FleetQuestion.statement", "FleetQuestion.shown", "ForeignAnswer.statement",
 	}
 	found := map[protoreflect.FullName]bool{}
 	seen := map[protoreflect.FullName]bool{}
@@ -458,7 +459,7 @@ func TestObject(t *testing.T) {
 
 func TestMembers(t *testing.T) {
 	sample := Object{&pb.Session{}, beside{Inner: Object{Message: &pb.Sample{}}, Many: []Object{{&pb.UngovernedServer{}, own{}}}}}
-	want := `spec, opened, pid, attached, orphaned, problem, protection, hooks_silent, unseen, ended, last, inner, many, maybe?, own, owns
+	want := `spec, opened, pid, attached, orphaned, problem, protection, hooks_silent, unseen, ended, remote, last, inner, many, maybe?, own, owns
 spec: id, agent, command, project, profile, files, keep, ungoverned, outlasting, tools, left, remotes
 spec.files[]: path, journal
 spec.ungoverned[]: server, path, how

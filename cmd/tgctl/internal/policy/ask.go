@@ -32,6 +32,12 @@ func (a *app) policies(ctx context.Context) (c *client.Client, done func(), err 
 	if !errors.Is(err, client.ErrNotRunning) {
 		return nil, nil, err
 	}
+	return Offline(ctx, a.App)
+}
+
+// Offline connects to a thoughtgated process that answers policy queries, opens no socket and lives
+// until done is called. The caller must call done.
+func Offline(ctx context.Context, a *connect.App) (c *client.Client, done func(), err error) {
 	program, err := a.Sibling(connect.DaemonName)
 	if err != nil {
 		return nil, nil, err
@@ -88,8 +94,11 @@ func socketpair() (net.Conn, *os.File, error) {
 	return conn, theirs, nil
 }
 
-// badConfig prints the diagnostics in err, if it has any, and returns the error to exit with.
-func (a *app) badConfig(err error) error {
+// badConfig is [BadConfig].
+func (a *app) badConfig(err error) error { return BadConfig(a.App, err) }
+
+// BadConfig prints the diagnostics in err, if it has any, and returns the error to exit with.
+func BadConfig(a *connect.App, err error) error {
 	if len(ui.DiagnosticsOf(err)) == 0 {
 		return err
 	}

@@ -53,8 +53,8 @@ that was not recorded is listed as unknown.`,
 	return a.WithJSON(cmd, &pb.BacktestEvent{})
 }
 
-// backtested collects the events of a backtest.
-type backtested struct {
+// Backtested collects the events of a backtest. Its zero value has none.
+type Backtested struct {
 	set     *pb.BacktestSet
 	flips   []*pb.BacktestFlip
 	unknown []*pb.BacktestUnknown
@@ -67,7 +67,7 @@ func (a *app) backtest(ctx context.Context, req *pb.BacktestRequest) error {
 		return err
 	}
 	defer c.Close()
-	var b backtested
+	var b Backtested
 	for e, err := range c.Backtest(ctx, req) {
 		if err != nil {
 			return a.badConfig(err)
@@ -78,20 +78,14 @@ func (a *app) backtest(ctx context.Context, req *pb.BacktestRequest) error {
 				return err
 			}
 		}
+		b.Add(e)
 		switch e := e.GetEvent().(type) {
 		case *pb.BacktestEvent_Set:
-			b.set = e.Set
 			if err := ui.PrintDiagnostics(a.Err, e.Set.GetWarnings(), a.Width()); err != nil {
 				return err
 			}
 		case *pb.BacktestEvent_Progress:
 			a.progress(display.Count(e.Progress.GetRecords()) + " records read")
-		case *pb.BacktestEvent_Flip:
-			b.flips = append(b.flips, e.Flip)
-		case *pb.BacktestEvent_Unknown:
-			b.unknown = append(b.unknown, e.Unknown)
-		case *pb.BacktestEvent_Summary:
-			b.summary = e.Summary
 		}
 	}
 	a.progress("")
@@ -106,6 +100,20 @@ func (a *app) backtest(ctx context.Context, req *pb.BacktestRequest) error {
 	return nil
 }
 
+// Add adds the next event.
+func (b *Backtested) Add(e *pb.BacktestEvent) {
+	switch e := e.GetEvent().(type) {
+	case *pb.BacktestEvent_Set:
+		b.set = e.Set
+	case *pb.BacktestEvent_Flip:
+		b.flips = append(b.flips, e.Flip)
+	case *pb.BacktestEvent_Unknown:
+		b.unknown = append(b.unknown, e.Unknown)
+	case *pb.BacktestEvent_Summary:
+		b.summary = e.Summary
+	}
+}
+
 // progress replaces the progress line on stderr, if that is a terminal.
 func (a *app) progress(text display.Safe) {
 	if a.ErrTerminal {
@@ -114,13 +122,25 @@ func (a *app) progress(text display.Safe) {
 }
 
 // printBacktest prints a backtest for a person.
-func (a *app) printBacktest(b *backtested) error {
+func (a *app) printBacktest(b *Backtested) error {
+	for _, t := range b.Tables() {
+		if err := errors.Join(a.PrintTable(t), a.PrintLines([]display.Safe{""})); err != nil {
+			return err
+		}
+	}
+	return a.PrintLines(display.Wrap(b.Total(a.Now()), a.Width()))
+}
+
+// Tables lists the calls whose verdict would be looser, then those whose would be tighter, then those of
+// which it is unknown. Where there are none, there is no table.
+func (b *Backtested) Tables() []*display.Table {
+	var all []*display.Table
 	for _, part := range []struct {
 		title   display.Safe
 		loosens bool
 	}{{"LOOSER", true}, {"TIGHTER", false}} {
 		t := &display.Table{Columns: []display.Column{
-			{Head: "CALLS", Right: true}, {Head: "SERVER", Shrink: 8}, {Head: part.title, Shrink: 12}, {Head: "WAS"}, {Head: "WOULD BE"},
+			{Head: "CALLS", Right: true}, {Head: "SERVER", Shrink: 8}, {Head: part.title, Shrink: 12}, {Head: "WAS", Tone: ui.ToneOf}, {Head: "WOULD BE", Tone: ui.ToneOf},
 		}}
 		for _, f := range b.flips {
 			if f.GetLoosens() != part.loosens {
@@ -129,33 +149,20 @@ func (a *app) printBacktest(b *backtested) error {
 			t.Add(display.Count(f.GetCalls()), display.Name(f.GetServer()), ui.CallName(f.GetMethod(), f.GetSubject()), display.Name(f.GetWas()), display.Name(f.GetWould()))
 			t.Note("was by " + orUnsaid(f.GetWasBy()) + ", would be by " + orUnsaid(f.GetWouldBy()) + "; " + seqs(f.GetFirst(), f.GetLast()))
 		}
-		if err := a.printGroup(t); err != nil {
-			return err
-		}
+		all = append(all, t)
 	}
 	t := &display.Table{Columns: []display.Column{
-		{Head: "CALLS", Right: true}, {Head: "SERVER", Shrink: 8}, {Head: "UNKNOWN", Shrink: 12}, {Head: "WAS"},
+		{Head: "CALLS", Right: true}, {Head: "SERVER", Shrink: 8}, {Head: "UNKNOWN", Shrink: 12}, {Head: "WAS", Tone: ui.ToneOf},
 	}}
 	for _, u := range b.unknown {
 		t.Add(display.Count(u.GetCalls()), display.Name(u.GetServer()), ui.CallName(u.GetMethod(), u.GetSubject()), display.Name(u.GetWas()))
 		t.Note(display.Text(u.GetBecause()) + "; " + seqs(u.GetFirst(), u.GetLast()))
 	}
-	if err := a.printGroup(t); err != nil {
-		return err
-	}
-	return a.PrintLines(display.Wrap(b.total(a.Now()), a.Width()))
+	return withRows(append(all, t)...)
 }
 
-// printGroup prints a table and a blank line, or nothing if the table is empty.
-func (a *app) printGroup(t *display.Table) error {
-	if len(t.Rows) == 0 {
-		return nil
-	}
-	return errors.Join(a.PrintTable(t), a.PrintLines([]display.Safe{""}))
-}
-
-// total returns a summary in one sentence.
-func (b *backtested) total(now time.Time) display.Safe {
+// Total returns a summary in one sentence.
+func (b *Backtested) Total(now time.Time) display.Safe {
 	s := b.summary
 	by := SourceName(b.set.GetSet().GetSource())
 	if s.GetCalls() == 0 {

@@ -77,6 +77,28 @@ func CheckWith(ctx context.Context, program, path string, env []string) (*pb.Val
 	return c.Validate(ctx, path)
 }
 
+// CheckBundle has the daemon check the policy of a fleet, or a thoughtgated process if no daemon is
+// running. It prints what is wrong, and returns an error if that is an error.
+func CheckBundle(ctx context.Context, base *connect.App, bundle []byte) error {
+	a := &app{base}
+	c, done, err := a.policies(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	found, err := c.ValidateBundle(ctx, bundle)
+	if err != nil {
+		return err
+	}
+	if err := ui.PrintDiagnostics(a.Err, found.GetProblems(), a.Width()); err != nil {
+		return err
+	}
+	if bad := ui.CountErrors(found.GetProblems()); bad > 0 {
+		return fmt.Errorf("the policy has %s; nothing was published", ui.Plural(bad, "error", "errors"))
+	}
+	return nil
+}
+
 func (a *app) printChecked(found *pb.ValidateResponse) error {
 	if a.AsJSON {
 		return ui.PrintAllJSON(a, found.GetProblems())

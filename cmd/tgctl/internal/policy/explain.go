@@ -14,6 +14,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -69,6 +70,7 @@ invalid line gets an error and no verdict.`,
 	flags.StringVar(&o.agent, "agent", "", "the agent's `TYPE`, as claude-code")
 	flags.StringVar(&o.config, "config", "", "judge by `FILE` instead of the configuration in force")
 	flags.StringVar(&o.project, "project", "", "the agent works in `DIR`, whose .thoughtgate.yaml counts (default: here)")
+	ui.CompleteFlag(cmd, "agent", ui.OneOf(agentconf.Names()...))
 	_ = cmd.RegisterFlagCompletionFunc("server", a.completeFrom(serverOf))
 	_ = cmd.RegisterFlagCompletionFunc("tool", a.completeFrom(subjectOf(ui.ToolCall)))
 	_ = cmd.RegisterFlagCompletionFunc("uri", a.completeFrom(subjectOf("resources/read")))
@@ -93,6 +95,8 @@ func (o *explainOptions) request() (*pb.ExplainRequest, error) {
 		return nil, ui.Misuse("name one of --tool, --uri and --prompt")
 	case o.args != "" && !json.Valid([]byte(o.args)):
 		return nil, ui.Misuse("--args is not valid JSON")
+	case o.args != "" && !strings.HasPrefix(strings.TrimLeft(o.args, " \t\r\n"), "{"):
+		return nil, ui.Misuse(`--args must be a JSON object, such as {"path": "/tmp/x"}`)
 	}
 	if o.args != "" {
 		q.Arguments = []byte(o.args)
@@ -199,6 +203,7 @@ func verdictOf(e *pb.Explanation) display.Safe {
 func citation(c *pb.Citation) display.Safe {
 	line := ui.Choose(c.GetProject(), "the repository's", display.Text(c.GetName())) // the repository chose the name, so it is not shown
 	line += ui.Choose(c.GetDoes() != c.GetKind(), ui.AfterColon(display.Name(c.GetDoes())), "")
+	line += ui.Choose(c.GetFleet(), ", of the fleet", "")
 	line += ui.Choose(c.GetSays() != "", ", \""+display.Text(c.GetSays())+"\"", "")
 	if c.GetFile() == "" {
 		return line

@@ -221,9 +221,9 @@ func TestCompleteFromTheRecord(t *testing.T) {
 	if q := f.Query; q.GetKind() != "call" || q.GetLast() == 0 {
 		t.Errorf("asked %v", q)
 	}
-	c.Run(t, "__complete", "policy", "explain", "--server", "files", "--tool", "")
+	c.Run(t, "__complete", "policy", "explain", "--server", "filesystem", "--tool", "")
 	consoletest.Golden(t, "complete-tool", c.Out.String())
-	if q := f.Query; q.GetServer() != "files" {
+	if q := f.Query; q.GetServer() != "filesystem" {
 		t.Errorf("asked %v", q)
 	}
 }

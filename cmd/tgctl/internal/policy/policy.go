@@ -24,7 +24,7 @@ type app struct{ *connect.App }
 func Command(c *connect.App) *cobra.Command {
 	a := &app{c}
 	cmd := ui.Group("policy", "Write, check and test a configuration, show the one in force", a.checkCmd(), a.explainCmd(), a.testCmd(),
-		a.backtestCmd(), a.showCmd(), a.schemaCmd(), a.initCmd())
+		a.backtestCmd(), a.suggestCmd(), a.showCmd(), a.schemaCmd(), a.initCmd())
 	cmd.Long = `thoughtgate.yaml and the Cedar policies it names define what agents may do. The
 daemon reads them at its start and on "tgctl daemon reload"; a file changed on
 disk has no effect before that.`
@@ -53,6 +53,7 @@ on disk since it was loaded, the difference is shown.`,
 			}
 			s := &ui.Sheet{}
 			AddSet(s, set)
+			s.Add("fleet", fleetLine(set.GetFleet()))
 			s.Add("since", a.Moment(set.GetSince()))
 			s.Add("by", display.Text(set.GetBy()))
 			s.Add("digest", display.Name(set.GetDigest()))
@@ -62,6 +63,17 @@ on disk since it was loaded, the difference is shown.`,
 			return a.printDetail(set)
 		}),
 	}, pbjson.Object{Message: &pb.PolicySet{}, More: diffsJSON{}})
+}
+
+// fleetLine says what a fleet's policy does with the configuration.
+func fleetLine(mode string) display.Safe {
+	switch mode {
+	case "floor":
+		return "its policy is asked, too, and the stricter verdict counts; see: tgctl fleet status"
+	case "full":
+		return "its policy is in force in place of this configuration; see: tgctl fleet status"
+	}
+	return ""
 }
 
 // AddSet adds which policy set is in force, and which of its files have changed on disk.
@@ -88,7 +100,7 @@ const AsksNatively display.Safe = "its own user about its own tools, where it ca
 func SourceName(path string) display.Safe { return display.Text(cmp.Or(path, "the built-in default")) }
 
 func filesTable(files []*pb.PolicyFile) *display.Table {
-	t := &display.Table{Columns: []display.Column{{Head: "FILE"}, {Head: "SHA-256", Shrink: 13}, {Head: "ON DISK"}}}
+	t := &display.Table{Columns: []display.Column{{Head: "FILE"}, {Head: "SHA-256", Shrink: 13}, {Head: "ON DISK", Tone: ui.ToneOf}}}
 	for _, f := range files {
 		t.Add(display.Text(f.GetPath()), display.Name(f.GetDigest()), ui.Choose(f.GetChanged(), "changed", "same"))
 	}

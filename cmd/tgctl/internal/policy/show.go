@@ -30,18 +30,37 @@ func diffsOf(files []*pb.PolicyFile) diffsJSON {
 	return out
 }
 
-// printDetail prints the rules, policies, workflows, agents that ask, servers and files of a set, and the diffs
-// of files that have changed.
+// printDetail prints the tables of a set, and the diffs of files that have changed.
 func (a *app) printDetail(set *pb.PolicySet) error {
+	for _, t := range DetailTables(set) {
+		fmt.Fprintln(a.Out)
+		if err := a.PrintTable(t); err != nil {
+			return err
+		}
+	}
+	return a.printDiffs(set.GetFiles())
+}
+
+// actionTone returns the tone of what a rule does: with the action approve, a person is asked.
+func actionTone(does display.Safe) display.Tone {
+	if first, _, _ := strings.Cut(string(does), " "); first == "approve" || first == "ask" {
+		return display.Held
+	}
+	return ui.ToneOf(does)
+}
+
+// DetailTables lists the rules, policies, workflows, agents that ask, servers and files of a set. What the
+// set does not have has no table.
+func DetailTables(set *pb.PolicySet) []*display.Table {
 	d := set.GetDetail()
-	rules := &display.Table{Columns: []display.Column{{Head: "RULE", Shrink: 16}, {Head: "SERVERS", Shrink: 8}, {Head: "ACTION"}, {Head: "AT"}}}
+	rules := &display.Table{Columns: []display.Column{{Head: "RULE", Shrink: 16}, {Head: "SERVERS", Shrink: 8}, {Head: "ACTION", Tone: actionTone}, {Head: "AT"}}}
 	for _, e := range d.GetRules() {
 		rules.Add(display.Text(e.GetCited().GetName()), anyOf(e.GetSources()), doesOf(e), placeOf(e.GetCited()))
 		rules.Note(ui.Choose(len(e.GetAgents()) > 0, "agents "+anyOf(e.GetAgents()), ""))
 		rules.Note(ui.Choose(len(e.GetMethods()) > 0, "methods "+anyOf(e.GetMethods()), ""))
 		rules.Note(ui.Choose(e.GetUndo(), "copies what it destroys, for tgctl undo", ""))
 	}
-	policies := &display.Table{Columns: []display.Column{{Head: "POLICY", Shrink: 16}, {Head: "ACTION"}, {Head: "AT"}}}
+	policies := &display.Table{Columns: []display.Column{{Head: "POLICY", Shrink: 16}, {Head: "ACTION", Tone: actionTone}, {Head: "AT"}}}
 	for _, e := range d.GetPolicies() {
 		policies.Add(display.Text(e.GetCited().GetName()), doesOf(e), placeOf(e.GetCited()))
 	}
@@ -54,7 +73,7 @@ func (a *app) printDetail(set *pb.PolicySet) error {
 		}
 		workflows.Note(ui.Choose(len(w.GetRedact()) > 0, "redacted: "+anyOf(w.GetRedact()), ""))
 	}
-	sources := &display.Table{Columns: []display.Column{{Head: "SERVER", Shrink: 8}, {Head: "ACTION"}, {Head: "AT"}}}
+	sources := &display.Table{Columns: []display.Column{{Head: "SERVER", Shrink: 8}, {Head: "ACTION", Tone: ui.ToneOf}, {Head: "AT"}}}
 	for _, e := range d.GetSources() {
 		sources.Add(display.Text(e.GetCited().GetName()), display.Name(e.GetCited().GetDoes()), placeOf(e.GetCited()))
 		sources.Note(display.Text(e.GetCited().GetSays()))
@@ -63,16 +82,12 @@ func (a *app) printDetail(set *pb.PolicySet) error {
 	for _, agent := range set.GetNatively() {
 		agents.Add(display.Name(agent), AsksNatively)
 	}
-	for _, t := range []*display.Table{rules, policies, workflows, agents, sources, filesTable(set.GetFiles())} {
-		if len(t.Rows) == 0 {
-			continue
-		}
-		fmt.Fprintln(a.Out)
-		if err := a.PrintTable(t); err != nil {
-			return err
-		}
-	}
-	return a.printDiffs(set.GetFiles())
+	return withRows(rules, policies, workflows, agents, sources, filesTable(set.GetFiles()))
+}
+
+// withRows returns those of the tables that have rows.
+func withRows(tables ...*display.Table) []*display.Table {
+	return ui.Filter(tables, func(t *display.Table) bool { return len(t.Rows) > 0 })
 }
 
 // doesOf says what an entry does and which workflow asks.
@@ -83,9 +98,9 @@ func doesOf(e *pb.PolicyEntry) display.Safe {
 // placeOf names a place by its file's base name; the files are listed in full.
 func placeOf(c *pb.Citation) display.Safe {
 	if c.GetFile() == "" {
-		return "built in"
+		return "built in" + ui.Choose(c.GetFleet(), ", of the fleet", "")
 	}
-	return display.Text(filepath.Base(c.GetFile())) + ":" + display.Safe(strconv.Itoa(int(c.GetLine())))
+	return display.Text(filepath.Base(c.GetFile())) + ":" + display.Safe(strconv.Itoa(int(c.GetLine()))) + ui.Choose(c.GetFleet(), ", of the fleet", "")
 }
 
 func anyOf(words []string) display.Safe {
@@ -114,10 +129,10 @@ func (a *app) printDiffs(files []*pb.PolicyFile) error {
 		if diff == "" {
 			continue
 		}
-		lines := ui.Map(strings.Split("\n"+strings.TrimSuffix(diff, "\n"), "\n"), func(line string) display.Safe {
-			return display.Text(strings.ReplaceAll(line, "\t", "    "))
+		lines := ui.Map(strings.Split("\n"+strings.TrimSuffix(diff, "\n"), "\n"), func(line string) ui.Line {
+			return ui.Line{Text: display.Text(strings.ReplaceAll(line, "\t", "    ")), Tone: ui.DiffTone(line)}
 		})
-		if err := a.PrintLines(lines); err != nil {
+		if err := a.PrintToned(lines); err != nil {
 			return err
 		}
 	}

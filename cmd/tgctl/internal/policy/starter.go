@@ -85,6 +85,9 @@ func (s *seen) starter(now time.Time) string {
 	return b.String()
 }
 
+// Starter returns the text of a configuration that equals the built-in default.
+func Starter(now time.Time) string { return (&seen{}).starter(now) }
+
 // rules writes comments with what is known of a server and with rules to consider. Names come
 // from outside: comments show them escaped, and rules contain only names that need no escaping.
 func (s *seenServer) rules(b *strings.Builder, id string) {

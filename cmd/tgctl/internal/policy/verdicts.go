@@ -119,7 +119,7 @@ func testFile(ctx context.Context, c *client.Client, config, path string) (*pb.T
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return nil, ui.FileError("read the expected verdicts", err)
 	}
 	out, err := c.TestPolicies(ctx, &pb.TestPoliciesRequest{Config: config, Files: []*pb.TestFile{{Path: path, Text: text}}})
 	if err != nil {

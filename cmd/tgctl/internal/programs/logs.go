@@ -29,8 +29,12 @@ type programSelector struct {
 	name, kind, id string
 }
 
+// kinds are the kinds of programs that the daemon runs.
+var kinds = []string{KindBackend, KindExtension, KindAgent}
+
 func (w *programSelector) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&w.kind, "kind", "", "among several of that name, the one of `KIND`: backend, extension, agent")
+	ui.CompleteFlag(cmd, "kind", ui.OneOf(kinds...))
 	cmd.Flags().StringVar(&w.id, "id", "", "among several of that kind and name, the one with `ID`")
 }
 

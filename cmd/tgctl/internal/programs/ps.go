@@ -19,10 +19,14 @@ import (
 const (
 	kindServer    = "server"  // behind a shim of its own
 	kindClient    = "client"  // a shim whose server is shared
+	KindRemote    = "remote"  // a shim whose server is behind an address
 	KindBackend   = "backend" // a shared server
 	KindExtension = "extension"
 	KindAgent     = "agent" // a headless run
 )
+
+// wantsLogin is the state of a server behind an address to which a person has to log in.
+const wantsLogin = "wants a login"
 
 // WithFix adds to a process how to fix its failure.
 type WithFix struct {
@@ -32,8 +36,10 @@ type WithFix struct {
 // app holds what these commands use.
 type app struct{ *connect.App }
 
-// IsShim reports whether p is a shim, with its own or a shared server.
-func IsShim(p *pb.Process) bool { return p.GetKind() == kindServer || p.GetKind() == kindClient }
+// IsShim reports whether p is a shim, with its own server, a shared one, or one behind an address.
+func IsShim(p *pb.Process) bool {
+	return p.GetKind() == kindServer || p.GetKind() == kindClient || p.GetKind() == KindRemote
+}
 
 // PSCommand returns the command ps.
 func PSCommand(c *connect.App) *cobra.Command {
@@ -53,12 +59,14 @@ headless agents.
   failed      ended too often, or can't be started; not restarted
   stopped     stopped, or not needed now
 
-A client is a tg-shim whose server is a shared one. MEMORY is that of a program
-and all it has started. Shared memory is divided among the programs that share
-it; if the system does not say how, it is counted for each, marked with +. FOR
-names the agent of a server, or says how many sessions share it. Requests
-without an answer for a second or longer are counted below their server; after
-limits.orphan (5 minutes) each is recorded as an orphan.`,
+A client is a tg-shim whose server is a shared one. A remote is one whose server
+is behind an address; it is degraded if its last request failed, and "wants a
+login" until you log in. MEMORY is that of a program and all it has started.
+Shared memory is divided among the programs that share it; if the system does
+not say how, it is counted for each, marked with +. FOR names the agent of a
+server, or says how many sessions share it. Requests without an answer for a
+second or longer are counted below their server; after limits.orphan (5 minutes)
+each is recorded as an orphan.`,
 		Example: `  $ tgctl ps
   $ tgctl ps --wide
   $ tgctl ps --json | jq -r 'select(.state == "failed") | .name'`,
@@ -68,10 +76,10 @@ limits.orphan (5 minutes) each is recorded as an orphan.`,
 				return err
 			}
 			if wide && !a.AsJSON && len(processes) > 0 {
-				return a.wideProcesses(processes).Write(a.Out, 0)
+				return a.wideProcesses(processes).Write(a.Out, 0, a.Paint())
 			}
 			return ui.PrintList(a, processes, func(p *pb.Process) any { return pbjson.Object{Message: p, More: WithFix{fixFor(p)}} },
-				"No programs run under ThoughtGate.", a.processTable)
+				"No programs run under ThoughtGate. To wrap an agent: tgctl wrap -- COMMAND", a.fittingProcesses)
 		}),
 	}
 	cmd.Flags().BoolVarP(&wide, "wide", "w", false, "also show session, profile, judged calls, tg-shim and command; truncate nothing")
@@ -81,7 +89,7 @@ limits.orphan (5 minutes) each is recorded as an orphan.`,
 // processTable returns a table that fits into 80 columns.
 func (a *app) processTable(processes []*pb.Process) *display.Table {
 	t := &display.Table{Columns: []display.Column{
-		{Head: "KIND"}, {Head: "NAME", Shrink: 8}, {Head: "STATE"}, {Head: "AGE", Right: true}, {Head: "MEMORY", Right: true},
+		{Head: "KIND", Repeats: true}, {Head: "NAME", Shrink: 8}, {Head: "STATE", Tone: ui.ToneOf}, {Head: "AGE", Right: true}, {Head: "MEMORY", Right: true},
 		{Head: "RESTARTS", Right: true}, {Head: "PID", Right: true}, {Head: "FOR", Shrink: 8},
 	}}
 	for _, p := range processes {
@@ -91,12 +99,20 @@ func (a *app) processTable(processes []*pb.Process) *display.Table {
 	return t
 }
 
-// wideProcesses returns a table for wide terminals and for pipes; nothing in it is cut.
+// fittingProcesses returns a table that shows as much as the terminal has room for.
+func (a *app) fittingProcesses(processes []*pb.Process) *display.Table {
+	if a.Width() == 0 {
+		return a.processTable(processes)
+	}
+	return a.wideProcesses(processes)
+}
+
+// wideProcesses returns a table for wide terminals and for --wide.
 func (a *app) wideProcesses(processes []*pb.Process) *display.Table {
 	narrow := a.processTable(nil)
 	t := &display.Table{Columns: append(narrow.Columns, []display.Column{
-		{Head: "SESSION"}, {Head: "PROFILE"}, {Head: "JUDGED", Right: true}, {Head: "DENIED", Right: true}, {Head: "HELD", Right: true},
-		{Head: "SHIM", Right: true}, {Head: "COMMAND"},
+		{Head: "SESSION", Drop: 2}, {Head: "PROFILE", Drop: 3}, {Head: "JUDGED", Right: true, Drop: 4}, {Head: "DENIED", Right: true, Drop: 5},
+		{Head: "HELD", Right: true, Drop: 5}, {Head: "SHIM", Right: true, Drop: 1}, {Head: "COMMAND", Shrink: 30, Drop: 6},
 	}...)}
 	for _, p := range processes {
 		cells := append(a.processCells(p, processes), ui.OrDash(p.GetSession()[:min(8, len(p.GetSession()))]), ui.OrDash(p.GetProfile()))
@@ -121,7 +137,7 @@ func (a *app) processCells(p *pb.Process, all []*pb.Process) []display.Safe {
 	memory := ui.Choose(p.GetMemory() > 0, display.Size(p.GetMemory())+ui.Choose(p.GetSharedTwice(), "+", ""), "-")
 	restarts := ui.Choose(IsShim(p), "-", display.Count(p.GetRestarts()))
 	return []display.Safe{
-		display.Name(p.GetKind()), display.Name(p.GetName()) + ofSeveral, ui.OrDash(p.GetState()), a.Ago(p.GetSince()), memory, restarts,
+		display.Name(p.GetKind()), display.Name(p.GetName()) + ofSeveral, ui.OrDash(p.GetState()), a.Age(p.GetSince()), memory, restarts,
 		ui.PIDOrDash(max(p.GetPid(), p.GetServerPid())), whoFor(p),
 	}
 }
@@ -144,26 +160,33 @@ func (a *app) noteProcess(t *display.Table, p *pb.Process) {
 	why := display.Text(p.GetError())
 	switch state := p.GetState(); {
 	case state == "restarting" && p.GetNext() != nil:
-		t.Note("restarts in " + ui.InSeconds(p.GetNext().AsTime().Sub(a.Now())) + ui.AfterColon(why))
+		t.NoteIn(display.Warn, "restarts in "+ui.InSeconds(p.GetNext().AsTime().Sub(a.Now()))+ui.AfterColon(why))
+	case state == wantsLogin:
+		t.NoteIn(display.Held, why)
+	case p.GetKind() == KindRemote:
+		t.NoteIn(display.Warn, ui.Choose(why != "", "its last request failed"+ui.AfterColon(why), ""))
 	case IsShim(p):
 	case state == "failed":
-		t.Note("failed" + ui.AfterColon(why))
+		t.NoteIn(display.Deny, "failed"+ui.AfterColon(why))
 	case state == "degraded":
-		t.Note("degraded" + ui.AfterColon(why))
+		t.NoteIn(display.Warn, "degraded"+ui.AfterColon(why))
 	case why != "":
 		t.Note("ended before" + ui.AfterColon(why))
 	}
 	t.Note(fixFor(p))
-	t.Note(ui.Some(p.GetPending(), "call is", "calls are", " held for you; see: tgctl approvals"))
+	t.NoteIn(display.Held, ui.Some(p.GetPending(), "call is", "calls are", " held for you; see: tgctl approvals"))
 	since := p.GetUnansweredSince()
-	t.Note(ui.Some(p.GetUnanswered(), "request has", "requests have", " no answer from the server"+ui.Choose(since != nil, ", the oldest for "+a.Ago(since), "")))
+	t.Note(ui.Some(p.GetUnanswered(), "request has", "requests have", " no answer from the server"+ui.Choose(since != nil, ", the oldest for "+a.Age(since), "")))
 	if build := p.GetBuild(); build != "" && build != ui.Release {
 		t.Note("its tg-shim is " + display.Name(build) + ", but tgctl is " + display.Name(ui.Release))
 	}
 }
 
-// fixFor says how to fix a program that has failed.
+// fixFor says how to fix a program that has failed, or wants a login.
 func fixFor(p *pb.Process) display.Safe {
+	if p.GetState() == wantsLogin {
+		return "log in with: " + ui.LoginCommand(p.GetName())
+	}
 	if p.GetState() != "failed" || IsShim(p) {
 		return ""
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/client/inbox"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -53,9 +54,9 @@ func (c *card) presence() bool {
 const levelPresence = "presence"
 
 // approvable reports whether the question may be approved on Slack. It may not if its values
-// could not be read or Slack did not accept them.
+// could not be read or Slack did not accept them, nor if it asks for a login.
 func (c *card) approvable() bool {
-	return acceptsApproval(c.flow) && !c.presence() && !c.plain && c.q.GetArgumentsBytes() == 0
+	return acceptsApproval(c.flow) && approval.LoginCommand(c.q) == "" && !c.presence() && !c.plain && c.q.GetArgumentsBytes() == 0
 }
 
 // settled reports whether the question will not change any more.

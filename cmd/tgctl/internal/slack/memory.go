@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/thoughtgate/thoughtgated/internal/secret"
 )
 
@@ -45,21 +43,17 @@ func remember(dir, app string) (*memory, error) {
 		return nil, fmt.Errorf("create the folder for posted messages: %w", err)
 	}
 	m := &memory{path: filepath.Join(dir, filepath.Base(app)+".json")}
-	lock, err := os.OpenFile(m.path+".lock", os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	lock, err := secret.Lock(m.path + ".lock")
+	if errors.Is(err, secret.ErrLocked) {
+		return nil, &Problem{
+			Err:  errors.New("another `tgctl slack` already uses this Slack app"),
+			Hint: "Stop it first. Under systemd: systemctl --user status tgctl-slack",
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("lock the list of posted messages: %w", err)
 	}
 	m.lock = lock
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		m.close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, &Problem{
-				Err:  errors.New("another `tgctl slack` already uses this Slack app"),
-				Hint: "Stop it first. Under systemd: systemctl --user status tgctl-slack",
-			}
-		}
-		return nil, fmt.Errorf("lock %s: %w", lock.Name(), err)
-	}
 	text, err := os.ReadFile(m.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil

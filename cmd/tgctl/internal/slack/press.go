@@ -12,6 +12,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/client/inbox"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -54,7 +55,11 @@ func (a *app) handlePress(ctx context.Context, in *api.InteractionCallback) {
 	case !ans.approver: // the daemon refuses and records it
 	case yes && !ans.c.approvable():
 		a.o.Say("%s: ignored an approval by %s: not allowed on Slack", id, display.Name(ans.user))
-		a.reply(ctx, ans, code(id, 40)+" cannot be approved on Slack. Approve it in a terminal: "+code("tgctl approvals approve "+id, 100))
+		text := " cannot be approved on Slack. Approve it in a terminal: " + code("tgctl approvals approve "+id, 100)
+		if login := approval.LoginCommand(ans.c.q); login != "" {
+			text = " cannot be approved. Log in, in a terminal: " + code(login, 300)
+		}
+		a.reply(ctx, ans, code(id, 40)+text)
 		return
 	case !yes && in.Type == api.InteractionTypeBlockActions && a.askReason(ctx, ans):
 		return

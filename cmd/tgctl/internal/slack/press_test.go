@@ -193,6 +193,22 @@ func TestNoYesFromSlack(t *testing.T) {
 	}
 }
 
+// Nobody can approve a question for a login. The message and the answer to a press say what to do.
+func TestNoYesToALogin(t *testing.T) {
+	h := newFixture(t)
+	h.gate.set("A-1", func(q *pb.Approval) { q.Method, q.Tool, q.Server = "thoughtgate/login", "", "my hub" })
+	h.start()
+	m := h.message("A-1", "tgctl login 'my hub'")
+	if m.Button("approve") != nil || m.Button("deny") == nil {
+		t.Error("the buttons are not deny alone")
+	}
+	h.press(fakeslack.Press{User: "U0ANN", Action: "approve", Message: m, Value: "A-1 " + subjectOf("A-1")})
+	h.whispered("U0ANN", "tgctl login 'my hub'")
+	if got := h.states(); got != "A-1 waiting" {
+		t.Errorf("now %s", got)
+	}
+}
+
 // Slack closes connections, warns before it does, and sends unexpected or invalid envelopes.
 // Each envelope is acknowledged, and presses still count.
 func TestConnectionsEnd(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 
 	api "github.com/slack-go/slack"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -135,7 +137,9 @@ func (c *card) ask(p *post, sheet Sheet, cut bool) {
 	id := display.Name(c.ID)
 	lines := []string{"Waiting until " + moment(c.q.GetExpires().AsTime()) + "."}
 	approvable := c.approvable()
-	switch {
+	switch login := approval.LoginCommand(c.q); {
+	case login != "":
+		lines = append(lines, "Nobody can approve this, so you can only deny it here. To log in, in a terminal: "+code(login, 300))
 	case c.presence():
 		lines = append(lines, "Approval needs proof of presence, so you can only deny here. To approve, in a terminal: "+code("tgctl approvals approve "+id, 100))
 	case !approvable:
@@ -149,7 +153,10 @@ func (c *card) ask(p *post, sheet Sheet, cut bool) {
 	if approvable {
 		yes := api.NewButtonBlockElement(pressApprove, c.key(), plain("Approve"))
 		yes.Style = api.StylePrimary
-		sure := code(sheet.Call, confirmMost-120) + " is forwarded once, exactly as it was asked."
+		sure := code(sheet.Call, confirmMost-150) + " is forwarded once, exactly as it was asked."
+		if c.q.GetDevice() != "" {
+			sure = code(sheet.Call, confirmMost-150) + " is executed once, on another machine. The key of the user of this one signs that."
+		}
 		if cut {
 			sure += " *Not all of it is shown in this message.*"
 		}
@@ -194,10 +201,7 @@ func (c *card) by() string {
 	case q.GetApprover() != "" && isID(q.GetApprover(), "UW"):
 		by = " by <@" + q.GetApprover() + "> on Slack"
 	case q.GetDecider() != "":
-		by = " by " + code(display.Text(q.GetDecider()), 300)
-		if q.GetSurface() != "" {
-			by += " (" + code(display.Name(q.GetSurface()), 60) + ")"
-		}
+		by = " by " + code(ui.Who(q.GetDecider(), q.GetSurface(), "the user"), 300)
 	}
 	if q.GetDecided() != nil {
 		by += ", " + moment(q.GetDecided().AsTime())

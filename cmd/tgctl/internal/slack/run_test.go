@@ -57,7 +57,9 @@ func TestEndsElsewhere(t *testing.T) {
 		id, want string
 		end      func(*pb.Approval)
 	}{
-		{"A-1", "*Denied* by `pid 9 tgctl` (`terminal`)", func(q *pb.Approval) { q.State, q.Decider, q.Surface = rejected, "pid 9 tgctl", "terminal" }},
+		{"A-1", "*Denied* by `the user (terminal pts/4)`", func(q *pb.Approval) {
+			q.State, q.Decider, q.Surface = rejected, "pid 9 tgctl on /dev/pts/4", "terminal"
+		}},
 		{"A-2", "*Expired*", func(q *pb.Approval) { q.State = expired }},
 		{"A-3", "*Withdrawn*", func(q *pb.Approval) { q.State = pb.ApprovalState_APPROVAL_STATE_WITHDRAWN }},
 		{"A-4", "the answer is kept until <!date^", func(q *pb.Approval) {

@@ -15,6 +15,7 @@ var keptKinds = map[string]struct {
 	programs.KindBackend:   {"shared", "shared server", "shared servers"},
 	programs.KindExtension: {"extension", "extension is installed", "extensions are installed"},
 	programs.KindAgent:     {"headless", "headless agent", "headless agents"},
+	programs.KindRemote:    {"remote", "server behind an address", "servers behind an address"},
 }
 
 // addKept adds how many programs the daemon keeps, and whether they are well.

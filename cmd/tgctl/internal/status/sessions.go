@@ -31,23 +31,24 @@ hook, and those that ended and have used tools that no hook reported.`,
 func (a *app) sessionsTable(sessions []*pb.Session) *display.Table {
 	t := &display.Table{Columns: []display.Column{
 		{Head: "AGENT", Shrink: 8}, {Head: "AGE", Right: true}, {Head: "SERVERS", Right: true},
-		{Head: "PID", Right: true}, {Head: "PROFILE"}, {Head: "ID"},
+		{Head: "PID", Right: true, Drop: 1}, {Head: "PROFILE", Drop: 2}, {Head: "ID"},
 	}}
 	for _, s := range sessions {
 		spec := s.GetSpec()
-		t.Add(display.Name(spec.GetAgent()), display.Span(a.Now().Sub(s.GetOpened().AsTime())),
+		t.Add(display.Name(spec.GetAgent()), a.Age(s.GetOpened()),
 			display.Count(s.GetAttached()), ui.PIDOrDash(s.GetPid()), ui.OrDash(pbjson.Word(spec.GetProfile())),
 			display.Name(spec.GetId()))
 		t.Note("in " + display.Text(spec.GetProject()) + ui.Choose(s.GetProtection() != "", ", protected: started without wrap", ""))
-		t.Note(ui.Choose(s.GetEnded() != nil, "it has ended "+display.Span(a.Now().Sub(s.GetEnded().AsTime()))+" ago", ""))
-		t.Note(ui.Choose(s.GetHooksSilent(), noHook, ""))
+		t.Note(ui.Some(s.GetRemote(), "server is", "servers are", " behind an address; see: tgctl ps"))
+		t.Note(ui.Choose(s.GetEnded() != nil, "it has ended "+ui.Ago(s.GetEnded().AsTime(), a.Now()), ""))
+		t.NoteIn(display.Warn, ui.Choose(s.GetHooksSilent(), noHook, ""))
 		for _, u := range s.GetUnseen() {
-			t.Note(display.Text(u.GetText()))
+			t.NoteIn(display.Warn, display.Text(u.GetText()))
 		}
 		for _, u := range spec.GetUngoverned() {
-			t.Note(ungovernedText(u))
+			t.NoteIn(display.Deny, ungovernedText(u))
 		}
-		t.Note(ui.Choose(s.GetOrphaned(), "its wrap has ended and a configuration could not be restored: "+display.Text(s.GetProblem())+"; try `tgctl unwrap`", ""))
+		t.NoteIn(display.Deny, ui.Choose(s.GetOrphaned(), "its wrap has ended and a configuration could not be restored: "+display.Text(s.GetProblem())+"; try `tgctl unwrap`", ""))
 	}
 	return t
 }
@@ -59,4 +60,9 @@ const noHook display.Safe = "tools: no hook has run yet"
 func ungovernedText(u *pb.UngovernedServer) display.Safe {
 	return "server " + display.Name(u.GetServer()) + " in " + display.Text(u.GetPath()) +
 		ui.Choose(u.GetHow() == string(agentconf.Changed), " no longer starts tg-shim", " was added while the agent was running") + " and is not governed"
+}
+
+// SessionsTable lists sessions as the command sessions does.
+func SessionsTable(c *connect.App, sessions []*pb.Session) *display.Table {
+	return (&app{c}).sessionsTable(sessions)
 }

@@ -50,7 +50,16 @@ func TestOnATerminal(t *testing.T) {
 		fill   func(*consoletest.Daemon)
 	}{
 		{"status", []string{"status"}, func(f *consoletest.Daemon) { f.Status = consoletest.Healthy() }},
+		{"status-calls", []string{"status"}, func(f *consoletest.Daemon) { f.Status, f.Records = consoletest.Healthy(), consoletest.Recorded() }},
 		{"status-troubled", []string{"status"}, func(f *consoletest.Daemon) { f.Status = troubled() }},
+		{"status-fleet", []string{"status"}, func(f *consoletest.Daemon) {
+			f.Status = consoletest.Healthy()
+			f.Status.Set.Fleet = "full"
+			f.Status.Fleet = &pb.FleetState{
+				Device: "UABC", Fleet: "acme", Group: "dev", Mode: pb.FleetMode_FLEET_MODE_FULL, BundleVersion: 7, Freshness: pb.FleetFreshness_FLEET_FRESHNESS_EXPIRED,
+				Confirmed: consoletest.At(-31 * 24 * time.Hour), Failure: "verify the timestamp: it has version 3, and version 4 was verified before\x1b[2J",
+			}
+		}},
 		{"status-json", []string{"status", "--json"}, func(f *consoletest.Daemon) { f.Status = troubled() }},
 		{"sessions", []string{"sessions"}, func(f *consoletest.Daemon) { f.Sessions = consoletest.OpenSessions() }},
 		{"sessions-json", []string{"sessions", "--json"}, func(f *consoletest.Daemon) { f.Sessions = consoletest.OpenSessions() }},
@@ -62,6 +71,9 @@ func TestOnATerminal(t *testing.T) {
 		{"status-unseen", []string{"status"}, func(f *consoletest.Daemon) {
 			f.Status, f.Sessions = consoletest.Healthy(), unseenSessions()
 			f.Status.Unseen = f.Sessions[1].GetUnseen()
+			for _, agent := range []string{"claude-code", "codex"} { // of the former it is said once
+				f.Status.Unseen = append([]*pb.Unseen{{Agent: agent, At: consoletest.At(-time.Hour), Text: f.Sessions[1].GetUnseen()[1].GetText()}}, f.Status.Unseen...)
+			}
 		}},
 		{"sessions-none", []string{"sessions"}, func(*consoletest.Daemon) {}},
 		{"metrics", []string{"metrics"}, func(*consoletest.Daemon) {}},
@@ -85,7 +97,7 @@ func TestStatusWithoutADaemon(t *testing.T) {
 	if code := c.Run(t, "status"); code != ui.ExitNotRunning || !strings.Contains(c.Err.String(), "thoughtgated is not running") || c.Out.Len() > 0 {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, c.Out.String(), c.Err.String())
 	}
-	if code := c.Run(t, "status", "--json"); code != ui.ExitNotRunning || !strings.Contains(c.Out.String(), `"running":false,"folder_problems":[],"agents":[],"protections":[]}`) || c.Err.Len() > 0 {
+	if code := c.Run(t, "status", "--json"); code != ui.ExitNotRunning || !strings.Contains(c.Out.String(), `"running":false,"folder_problems":[],"agents":[],"protections":[],"calls":null}`) || c.Err.Len() > 0 {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, c.Out.String(), c.Err.String())
 	}
 }

@@ -25,6 +25,7 @@ type Surroundings struct {
 	Folders     []string        `json:"folder_problems"` // a full disk, a directory that cannot be written; LookAround does not look for it
 	Agents      []FoundAgent    `json:"agents"`          // agents found from here
 	Protections []pbjson.Object `json:"protections"`     // from Rewrites
+	Calls       *RecentCalls    `json:"calls"`           // null without a daemon, or with too many to count; LookAround does not count them
 
 	Rewrites []Rewrite     `json:"-"`
 	Orphans  []*pb.Session `json:"-"` // whose wrap has ended without restoring
@@ -32,7 +33,7 @@ type Surroundings struct {
 }
 
 // surroundingsSample is a sample of Surroundings for --help.
-var surroundingsSample = Surroundings{Protections: []pbjson.Object{{Message: &pb.Protection{}, More: shimSeen{}}}}
+var surroundingsSample = Surroundings{Calls: &RecentCalls{}, Protections: []pbjson.Object{{Message: &pb.Protection{}, More: shimSeen{}}}}
 
 // FoundAgent is an agent that was found.
 type FoundAgent struct {

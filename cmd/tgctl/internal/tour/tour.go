@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"os/signal"
 	"slices"
 	"strings"
@@ -176,10 +178,14 @@ func (t *tour) run(ctx context.Context) error {
 // follow prints what the agent does as it happens, and has questions answered.
 func (t *tour) follow(ctx context.Context, lines <-chan demoLine, answer func(*pb.Approval) error) error {
 	for {
+		held := t.held
+		if t.step < len(demoTitles) { // the question overtakes the line of its call
+			held = nil
+		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case q := <-t.held:
+		case q := <-held:
 			if err := answer(q); err != nil {
 				return err
 			}
@@ -286,7 +292,11 @@ func (t *tour) conclude() error {
 		return err
 	}
 	t.print("According to the server's own log it executed only %s.", strings.Join(did, " and "))
-	t.print("\nNext, wrap your own agent: tgctl wrap -- claude")
+	name := "tgctl"
+	if _, err := exec.LookPath(name); err != nil {
+		name = os.Args[0] // built and not installed yet
+	}
+	t.print("\nNext, see what it would have asked about so far: %s scan", ui.ShellWord(display.Text(name)))
 	return nil
 }
 

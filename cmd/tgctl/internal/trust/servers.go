@@ -63,7 +63,7 @@ are withheld until you accept them.`,
 			}
 			none := ""
 			if len(servers)+len(starts) == 0 {
-				none = "No server has listed its tools yet."
+				none = noneListed
 			}
 			err = ui.PrintList(a, servers, func(s *pb.Server) any { return pbjson.Object{Message: s, More: startMember{}} }, none, a.serversTable)
 			if err != nil || len(starts) == 0 {
@@ -78,13 +78,13 @@ are withheld until you accept them.`,
 
 func (a *app) serversTable(servers []*pb.Server) *display.Table {
 	t := &display.Table{Columns: []display.Column{
-		{Head: "SERVER", Shrink: 8}, {Head: "LAUNCH"}, {Head: "STATE"}, {Head: "DEFINITIONS", Right: true},
-		{Head: "WAITING", Right: true}, {Head: "FOR", Right: true},
+		{Head: "SERVER", Shrink: 8}, {Head: "LAUNCH"}, {Head: "STATE", Tone: ui.ToneOf}, {Head: "DEFINITIONS", Right: true},
+		{Head: "WAITING", Right: true}, {Head: "AGE", Right: true},
 	}}
 	for _, s := range servers {
 		state := ui.Choose(s.GetNew(), "new", "known")
 		t.Add(display.Name(s.GetId()), ui.ShortDigest(s.GetLaunch()), state, display.Count(s.GetPins()), display.Count(s.GetWaiting()),
-			display.Span(a.Now().Sub(s.GetFirst().AsTime())))
+			a.Age(s.GetFirst()))
 		t.Note(ui.CommandLine(s.GetCommand()))
 		if s.GetNew() {
 			t.Note("another command is known under this id; to accept this one: tgctl servers accept " +
@@ -213,4 +213,14 @@ func (a *app) completeNewServers(cmd *cobra.Command, args []string, typed string
 	ids, _ := a.completeServers((*pb.Server).GetNew)(cmd, args, typed)
 	starts, directive := a.completeStarts(IsWithheld)(cmd, args, typed)
 	return append(ids, starts...), directive
+}
+
+// ServersTable lists servers as the command servers does.
+func ServersTable(c *connect.App, servers []*pb.Server) *display.Table {
+	return (&app{c}).serversTable(servers)
+}
+
+// StartsTable lists the starts of projects' servers as the command servers does.
+func StartsTable(c *connect.App, starts []*pb.ServerStart) *display.Table {
+	return (&app{c}).startsTable(starts)
 }

@@ -68,20 +68,20 @@ func startID(s *pb.ServerStart) display.Safe {
 // startsTable lists servers of projects.
 func (a *app) startsTable(starts []*pb.ServerStart) *display.Table {
 	t := &display.Table{Columns: []display.Column{
-		{Head: "SERVER", Shrink: 8}, {Head: "START"}, {Head: "STATE"}, {Head: "FOR", Right: true}, {Head: "PROJECT", Shrink: 12},
+		{Head: "SERVER", Shrink: 8}, {Head: "START"}, {Head: "STATE", Tone: ui.ToneOf}, {Head: "AGE", Right: true}, {Head: "PROJECT", Shrink: 12},
 	}}
 	for _, s := range starts {
 		state, since := display.Safe("accepted"), s.GetAccepted()
 		if IsWithheld(s) {
 			state, since = "withheld", s.GetNoticed()
 		}
-		t.Add(display.Name(s.GetServer()), startID(s), state, display.Span(a.Now().Sub(since.AsTime())), display.Text(s.GetProject()))
+		t.Add(display.Name(s.GetServer()), startID(s), state, a.Age(since), display.Text(s.GetProject()))
 		t.Note(started(s))
 		if !IsWithheld(s) {
 			continue
 		}
 		for _, alarm := range s.GetAlarms() {
-			t.Note("warning: " + display.Text(alarm))
+			t.NoteIn(display.Warn, "warning: "+display.Text(alarm))
 		}
 		t.Note("to accept it: " + AgreeCommand(s))
 	}

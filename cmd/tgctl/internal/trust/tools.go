@@ -5,6 +5,7 @@ package trust
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -63,22 +64,43 @@ waiting for you, with the reason.`,
 	return a.WithJSON(cmd, &pb.Pin{})
 }
 
+// noneListed is said where no server is known.
+const noneListed = "No server has listed its tools yet. A server does so when its agent first runs: tgctl wrap -- COMMAND"
+
 func (a *app) listTools(ctx context.Context, c *client.Client, server string, waiting bool) error {
 	pins, err := c.ListPins(ctx, server)
 	if err != nil {
 		return err
 	}
-	none := "No server has listed its tools yet."
+	none := noneListed
 	switch {
 	case waiting && len(pins) > 0:
 		none = "No definition is waiting; all are accepted."
 	case server != "":
 		none = "The server " + string(display.Name(server)) + " has not listed its tools yet."
 	}
+	if server != "" && len(pins) == 0 {
+		if err := isKnown(ctx, c, server); err != nil {
+			return err
+		}
+	}
 	if waiting {
 		pins = ui.Filter(pins, waits)
 	}
 	return ui.PrintList(a, pins, nil, none, a.toolsTable)
+}
+
+// isKnown checks that the daemon has seen a server with the id.
+func isKnown(ctx context.Context, c *client.Client, id string) error {
+	servers, err := c.ListServers(ctx)
+	if err != nil {
+		return err
+	}
+	known := ui.Unique(ui.Map(servers, (*pb.Server).GetId))
+	if len(known) == 0 || slices.Contains(known, id) { // with none, no server has listed anything yet
+		return nil
+	}
+	return &ui.UnknownError{What: "server", Name: id, Known: known}
 }
 
 // toolsTable lists pins. Below each that waits is the reason.
@@ -88,7 +110,7 @@ func (a *app) toolsTable(pins []*pb.Pin) *display.Table {
 	if several {
 		t.Columns = append(t.Columns, display.Column{Head: "LAUNCH"})
 	}
-	t.Columns = append(t.Columns, display.Column{Head: "TOOL", Shrink: 12}, display.Column{Head: "STATE"}, display.Column{Head: "FOR", Right: true})
+	t.Columns = append(t.Columns, display.Column{Head: "TOOL", Shrink: 12}, display.Column{Head: "STATE", Tone: ui.ToneOf}, display.Column{Head: "AGE", Right: true})
 	for _, p := range pins {
 		row := []display.Safe{display.Name(p.GetRef().GetServer())}
 		if several {
@@ -99,10 +121,10 @@ func (a *app) toolsTable(pins []*pb.Pin) *display.Table {
 		if waits(p) {
 			state, since = ui.Choose(p.GetHeld(), "waiting", "shown"), cmp.Or(p.GetNoticed(), since)
 		}
-		t.Add(append(row, name, state, display.Span(a.Now().Sub(since.AsTime())))...)
+		t.Add(append(row, name, state, a.Age(since))...)
 		t.Note(ui.Choose(waits(p), reasonText(p)+"; see: tgctl tools diff "+shellName(p), ""))
 		for _, s := range p.GetSuspicions() {
-			t.Note(suspicionText(s))
+			t.NoteIn(display.Warn, suspicionText(s))
 		}
 	}
 	return t
@@ -141,3 +163,6 @@ func suspicionText(s *pb.Suspicion) display.Safe {
 
 // shellName returns the name of a pin, quoted for a shell if necessary.
 func shellName(p *pb.Pin) display.Safe { return ui.ShellWord(pinName(p)) }
+
+// ToolsTable lists definitions as the command tools does.
+func ToolsTable(c *connect.App, pins []*pb.Pin) *display.Table { return (&app{c}).toolsTable(pins) }

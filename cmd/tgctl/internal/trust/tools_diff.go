@@ -24,6 +24,7 @@ type pinChoice struct {
 
 func (p *pinChoice) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.kind, "kind", "", "only those of `KIND`: tool, prompt or template")
+	ui.CompleteFlag(cmd, "kind", ui.OneOf("tool", "prompt", "template"))
 	cmd.Flags().StringVar(&p.launch, "launch", "", "only those of the server whose launch begins with `HEX`")
 }
 

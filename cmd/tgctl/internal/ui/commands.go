@@ -4,16 +4,18 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Prepare adds to all commands of the tree what cobra lacks: errors of flags and arguments
 // become usage errors, and commands that declare no arguments accept none.
 func Prepare(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &UsageError{Err: err, Path: cmd.CommandPath()}
+		return &UsageError{Err: flagError(err), Path: cmd.CommandPath()}
 	})
 	check := cmd.Args
 	if check == nil {
@@ -38,6 +40,31 @@ func Prepare(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		Prepare(sub)
 	}
+}
+
+// flagError says what a flag needs, in place of what Go's parsers say.
+func flagError(err error) error {
+	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err
+	}
+	kind, needs := invalid.GetFlag().Value.Type(), ""
+	switch {
+	case strings.HasPrefix(kind, "uint"):
+		needs = "a whole number, 0 or more"
+	case strings.HasPrefix(kind, "int"):
+		needs = "a whole number"
+	case kind == "bool":
+		needs = "true or false"
+	case kind == "duration":
+		needs = "a duration such as 90s or 2h"
+	default:
+		return err
+	}
+	if number, ok := errors.AsType[*strconv.NumError](err); ok && errors.Is(number, strconv.ErrRange) && number.Num[0] != '-' {
+		return fmt.Errorf("--%s %s: the number is too large", invalid.GetFlag().Name, invalid.GetValue())
+	}
+	return fmt.Errorf("--%s needs %s, not %q", invalid.GetFlag().Name, needs, invalid.GetValue())
 }
 
 // NoArgs refuses arguments. If cmd has subcommands, the first argument is reported as an

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -118,4 +119,13 @@ func List[T any](l []T) []T {
 		return []T{}
 	}
 	return l
+}
+
+// barColumns is the width of a progress bar without its brackets.
+const barColumns = 24
+
+// Bar shows how much of something is done: part is between 0 and 1.
+func Bar(part float64) display.Safe {
+	full := int(part * barColumns)
+	return display.Safe(fmt.Sprintf("[%s%s] %3.0f%%", strings.Repeat("#", full), strings.Repeat("-", barColumns-full), part*100))
 }

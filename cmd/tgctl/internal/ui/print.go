@@ -59,7 +59,7 @@ func PrintList[T any](h Holder, all []T, line func(T) any, none string, table fu
 }
 
 // PrintTable prints a table that fits the screen.
-func (a *App) PrintTable(t *display.Table) error { return t.Write(a.Out, a.Width()) }
+func (a *App) PrintTable(t *display.Table) error { return t.Write(a.Out, a.Width(), a.Paint()) }
 
 // PrintAllJSON prints a line of JSON for each element of all.
 func PrintAllJSON[T any](h Holder, all []T) error {
@@ -87,6 +87,13 @@ func (a *App) PrintMessage(format string, args ...any) {
 	a.PrintText(fmt.Sprintf(format, args...))
 }
 
+// PrintNext says below what was printed on a terminal what a person can do next.
+func (a *App) PrintNext(text string) {
+	if a.OutTerminal && a.ErrTerminal && !a.AsJSON {
+		a.PrintText("\n" + text)
+	}
+}
+
 // PrintText prints text to stderr. If that is a terminal, lines are wrapped between words; otherwise
 // they stay as they are.
 func (a *App) PrintText(text string) {
@@ -107,32 +114,50 @@ func Folded(text display.Safe, columns int) []display.Safe {
 type Sheet struct {
 	Names  []string
 	Values []display.Safe
+	Tones  []display.Tone
 }
 
 // Add appends values under a name. A value may have several lines; empty values are skipped.
-func (s *Sheet) Add(name string, values ...display.Safe) {
+func (s *Sheet) Add(name string, values ...display.Safe) { s.AddIn(display.Plain, name, values...) }
+
+// AddIn is Add for values in a tone.
+func (s *Sheet) AddIn(tone display.Tone, name string, values ...display.Safe) {
 	for _, value := range values {
 		if value != "" {
 			s.Names = append(s.Names, name)
 			s.Values = append(s.Values, value)
+			s.Tones = append(s.Tones, tone)
 		}
 	}
 }
 
-// Lines lays the sheet out in columns columns, with the values aligned. Long values continue on
+// From returns the sheet without its first n values.
+func (s *Sheet) From(n int) *Sheet { return &Sheet{s.Names[n:], s.Values[n:], s.Tones[n:]} }
+
+// Lines returns the text of [Sheet.Toned].
+func (s *Sheet) Lines(columns int) []display.Safe {
+	return Map(s.Toned(columns), func(l Line) display.Safe { return l.Head + l.Text })
+}
+
+// Toned lays the sheet out in columns columns, with the values aligned. Long values continue on
 // the next line in the same column, so text in a value cannot appear as a name. Less than one
 // column means no limit.
-func (s *Sheet) Lines(columns int) []display.Safe {
+func (s *Sheet) Toned(columns int) []Line {
 	left := 0
 	for _, name := range s.Names {
 		left = max(left, len(name)+2)
 	}
 	room := Behind(left, columns)
-	var lines []display.Safe
+	var lines []Line
 	for i, name := range s.Names {
 		for line := range strings.SplitSeq(string(s.Values[i]), "\n") {
 			for _, part := range display.Wrap(display.Safe(line), room) {
-				lines = append(lines, display.Safe(strings.TrimRight(fmt.Sprintf("%-*s%s", left, name, part), " ")))
+				part = display.Safe(strings.TrimRight(string(part), " "))
+				head := fmt.Sprintf("%-*s", left, name)
+				if part == "" {
+					head = strings.TrimRight(head, " ")
+				}
+				lines = append(lines, Line{display.Safe(head), part, s.Tones[i]})
 				name = "" // only the first line has it
 			}
 		}
@@ -149,10 +174,60 @@ func (a *App) PrintOne(v any, s *Sheet) error {
 }
 
 // PrintSheet prints the sheet to stdout, as wide as the screen.
-func (a *App) PrintSheet(s *Sheet) error { return a.PrintLines(s.Lines(a.Width())) }
+func (a *App) PrintSheet(s *Sheet) error { return a.PrintToned(s.Toned(a.Width())) }
 
 // PrintLines prints lines to stdout.
 func (a *App) PrintLines(lines []display.Safe) error { return WriteLines(a.Out, lines) }
+
+// Line is a line of text in a tone, behind a head that is faint.
+type Line struct {
+	Head, Text display.Safe
+	Tone       display.Tone
+}
+
+// InTone returns lines in a tone.
+func InTone(tone display.Tone, lines ...display.Safe) []Line {
+	return Map(lines, func(text display.Safe) Line { return Line{"", text, tone} })
+}
+
+// Painted returns lines as paint colours them.
+func Painted(paint display.Paint, lines []Line) []display.Safe {
+	return Map(lines, func(l Line) display.Safe {
+		return display.Safe(paint.In(display.Faint, string(l.Head)) + paint.In(l.Tone, string(l.Text)))
+	})
+}
+
+// PrintToned prints lines with their colours to stdout.
+func (a *App) PrintToned(lines []Line) error { return a.PrintLines(Painted(a.Paint(), lines)) }
+
+// DiffTone returns the tone of a line of a diff.
+func DiffTone(line string) display.Tone {
+	switch {
+	case strings.HasPrefix(line, "--- "), strings.HasPrefix(line, "+++ "):
+		return display.Strong
+	case strings.HasPrefix(line, "+"):
+		return display.OK
+	case strings.HasPrefix(line, "-"):
+		return display.Deny
+	case strings.HasPrefix(line, "@@"):
+		return display.Faint
+	}
+	return display.Plain
+}
+
+// PrintDiff prints a unified diff to stdout: on a terminal without characters that could control it, and in
+// colour; elsewhere as it is, so that it can be applied.
+func (a *App) PrintDiff(diff string) error {
+	if !a.OutTerminal {
+		_, err := io.WriteString(a.Out, diff)
+		return err
+	}
+	diff = strings.TrimSuffix(strings.ReplaceAll(diff, "\t", "    "), "\n")
+	if diff == "" {
+		return nil
+	}
+	return a.PrintToned(Map(strings.Split(diff, "\n"), func(line string) Line { return Line{"", display.Text(line), DiffTone(line)} }))
+}
 
 // WriteLines writes lines in one call of Write.
 func WriteLines(to io.Writer, lines []display.Safe) error {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -20,6 +21,26 @@ func AgentLine(agent, session string) display.Safe {
 func Claimed(approver, surface string) display.Safe {
 	return Choose(approver != "", display.Name(approver)+", as reported by "+display.Name(surface), "")
 }
+
+// Who names who decided: the person whose daemon this is, called person, and where; or a script. The
+// process is in the audit log. decider is what the kernel showed of it, surface what it claims to be.
+func Who(decider, surface string, person display.Safe) display.Safe {
+	_, tty, _ := strings.Cut(decider, " on /dev/")
+	switch {
+	case surface == "" || decider == "":
+		return display.Text(decider)
+	case surface == "script":
+		return "script"
+	case surface == "phone": // whoever reads the topic can have pressed the button
+		return "phone (claim)"
+	case surface == "terminal" && tty != "":
+		return person + " (terminal " + display.Name(tty) + ")"
+	}
+	return person + " (" + display.Name(surface) + ")"
+}
+
+// You is the person who reads what tgctl prints.
+const You display.Safe = "you"
 
 // Spaced puts a space before s, unless s is empty.
 func Spaced(s display.Safe) display.Safe { return Choose(s != "", " "+s, "") }
@@ -48,13 +69,16 @@ func Word(text string) string { return string(ShellWord(display.Name(text))) }
 // AfterColon puts a colon and a space before why, unless why is empty.
 func AfterColon(why display.Safe) display.Safe { return Choose(why != "", ": "+why, "") }
 
-// Ago returns how long ago t was, or a dash if t is nil.
-func (a *App) Ago(t *timestamppb.Timestamp) display.Safe {
+// Age returns how long ago t was, for a column or a sentence that says so; a dash if t is nil.
+func (a *App) Age(t *timestamppb.Timestamp) display.Safe {
 	if t == nil {
 		return "-"
 	}
 	return display.Span(a.Now().Sub(t.AsTime()))
 }
+
+// Ago says how long ago t was: 3 s ago.
+func Ago(t, now time.Time) display.Safe { return display.Span(now.Sub(t)) + " ago" }
 
 // Moment formats a point in time in full. It returns "" if t is nil.
 func (a *App) Moment(t *timestamppb.Timestamp) display.Safe {
@@ -62,6 +86,11 @@ func (a *App) Moment(t *timestamppb.Timestamp) display.Safe {
 		return ""
 	}
 	return display.Moment(t.AsTime(), a.Now())
+}
+
+// When says how long ago t was, and when that is in full.
+func When(t, now time.Time) display.Safe {
+	return Ago(t, now) + " (" + display.Moment(t, now) + ")"
 }
 
 // InSeconds formats a short wait. It rounds up, so it never says 0 s.
@@ -91,6 +120,11 @@ func PIDOrDash(pid int32) display.Safe {
 // ShortDigest returns the first 8 digits of a digest; commands accept them.
 func ShortDigest(hex string) display.Safe { return display.Name(hex[:min(len(hex), 8)]) }
 
+// LoginCommand returns the command that logs a person in to a server behind an address.
+func LoginCommand(server string) display.Safe {
+	return "tgctl login " + ShellWord(display.Name(server))
+}
+
 // ShellWord quotes s if a shell would not read it as one plain word. A name with escaped
 // characters cannot be typed, but it can be completed.
 func ShellWord(s display.Safe) display.Safe {
@@ -110,4 +144,16 @@ func quoted(s display.Safe) display.Safe {
 // OneLine replaces the line breaks in text by spaces.
 func OneLine(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
+}
+
+// maxGlobBytes limits the length of a name in a pattern, in bytes.
+const maxGlobBytes = 200
+
+// LiteralGlob returns a pattern that matches only name, in rules and in queries of the audit log. It returns "" if no
+// pattern can.
+func LiteralGlob(name string) string {
+	if len(name) > maxGlobBytes || !utf8.ValidString(name) || strings.Contains(name, "{") {
+		return ""
+	}
+	return strings.NewReplacer("*", "[*]", "?", "[?]", "[", "[[]").Replace(name)
 }

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/proc"
@@ -138,7 +139,8 @@ func (w *watch) waitForApplication(how ended) {
 	if here || w.attached > 0 {
 		w.message("%s has returned; the session stays open until the application and its last server have ended, or until Ctrl-C", display.Text(w.argv[0]))
 	} else if !w.seen {
-		w.message("%s has returned; the session waits %s for a first server and stays open until the last one has ended, or until Ctrl-C", display.Text(w.argv[0]), w.waitFor)
+		what := ui.Choose(len(w.governed) > 0, "a first server and stays open until the last one has ended", "the application and stays open until that has ended")
+		w.message("%s has returned; the session waits %s for %s, or until Ctrl-C", display.Text(w.argv[0]), w.waitFor, what)
 	}
 	if adoptsOrphans && !left && !w.seen || !adoptsOrphans && len(w.app.before) > 0 {
 		w.warnOfHandover()

@@ -31,35 +31,39 @@ func (w *wrapping) showDiff() error {
 	if err := w.listServers(); err != nil {
 		return err
 	}
+	for _, hint := range loginHints(w.plan.Agent(), w.plan.Remotes()) {
+		w.message("%s", hint)
+	}
 	w.reportWay(w.message)
-	_, err = w.Out.Write([]byte(w.plan.Diff()))
-	return err
+	return w.PrintDiff(w.plan.Diff())
 }
 
 // listServers prints for each server whether it would be governed, file by file.
 func (w *wrapping) listServers() error {
 	var table *display.Table
-	file, governed, left := "", 0, 0
+	file, left := "", 0
+	var governed []string // as the wrap itself will count them
 	flush := func() error {
 		if table == nil {
 			return nil
 		}
 		fmt.Fprintf(w.Err, "\n%s\n", display.Text(file))
-		return table.Write(w.Err, cmp.Or(w.Width(), dryColumns))
+		return table.Write(w.Err, cmp.Or(w.Width(), dryColumns), w.ErrPaint())
 	}
 	for _, e := range w.plan.Entries() {
 		if table == nil || e.File != file {
 			if err := flush(); err != nil {
 				return err
 			}
-			file, table = e.File, &display.Table{Columns: []display.Column{{Head: "SERVER"}, {Head: "SCOPE", Shrink: 8}, {Head: "GOVERNED"}}}
+			file, table = e.File, &display.Table{Columns: []display.Column{{Head: "SERVER"}, {Head: "SCOPE", Shrink: 8}, {Head: "GOVERNED", Tone: ui.ToneOf}}}
 		}
 		is := display.Safe("yes")
-		if isGoverned(e) {
-			governed++
-		} else {
+		switch {
+		case !isGoverned(e):
 			is = "no"
 			left++
+		case isStarted(e):
+			governed = append(governed, e.ID)
 		}
 		table.Add(display.Fit(display.Name(e.ID), nameColumns), display.Text(e.Scope), is)
 		if e.Off != agentconf.Starts {
@@ -78,6 +82,6 @@ func (w *wrapping) listServers() error {
 		w.PrintMessage("\nthe own tools of %s would be judged before each use", w.plan.Agent())
 	}
 	w.PrintMessage("\n%s of %s would be governed, %d not; nothing was changed.",
-		ui.Plural(governed, "server", "servers"), w.plan.Agent(), left)
+		ui.Plural(len(ui.Unique(governed)), "server", "servers"), w.plan.Agent(), left)
 	return nil
 }

@@ -1,6 +1,7 @@
 package wrap
 
 import (
+	"bufio"
 	"context"
 	"flag"
 	"fmt"
@@ -17,10 +18,13 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/daemon"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	"github.com/thoughtgate/thoughtgated/internal/test/tempdir"
 )
@@ -69,11 +73,10 @@ func playMortalDaemon() int {
 	return 0
 }
 
-// dieAfter returns a callback for steps. After the step with the number last it kills the
-// processes that TGCTL_TEST_VICTIMS lists, each a pid or "self". It appends each step to
-// the file steps in the home.
+// dieAfter returns a callback for steps. After the step with the number or the name last it
+// kills the processes that TGCTL_TEST_VICTIMS lists, each a pid or "self". It appends each
+// step to the file steps in the home.
 func dieAfter(last string) func(string) {
-	at, _ := strconv.Atoi(last)
 	var mu sync.Mutex
 	taken := 0
 	return func(step string) {
@@ -86,7 +89,7 @@ func dieAfter(last string) func(string) {
 		}
 		fmt.Fprintln(log, step)
 		log.Close()
-		if taken != at {
+		if strconv.Itoa(taken) != last && step != last {
 			return
 		}
 		for _, victim := range strings.Fields(os.Getenv("TGCTL_TEST_VICTIMS")) {
@@ -383,5 +386,66 @@ func TestKillRestoringDaemon(t *testing.T) {
 				h.endDaemon()
 			}
 		})
+	}
+}
+
+// If tgctl and the daemon were killed, the next wrap waits until the next daemon has restored
+// the file, also while nobody holds its lock: the daemon may be about to take it, or may have
+// restored the file since the wrap read it.
+func TestWrapWaitsForDaemonWithoutLock(t *testing.T) {
+	h := newMortalFixture(t)
+	h.startDaemon(0)
+	killed := h.command("tgctl", "TGCTL_TEST_BIN="+h.dir, "TGCTL_TEST_CONFIG="+h.config,
+		"TGCTL_TEST_AT=started", "TGCTL_TEST_VICTIMS="+strconv.Itoa(h.daemon.Process.Pid)+" self")
+	killed.Args = append(killed.Args, "true")
+	_ = killed.Run() // by a signal
+	h.endDaemon()
+
+	// A shared lock keeps the daemon from restoring the file, and is not seen by those who only
+	// look whether it is locked.
+	lock, err := os.Open(h.config + agentconf.Infix + "lock")
+	if err == nil {
+		defer lock.Close()
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_SH)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.startDaemon(0)
+	wrap := h.command("tgctl", "TGCTL_TEST_BIN="+h.dir)
+	wrap.Args = append(wrap.Args, "wrap", "--verbose", "--agent-type", "custom", "--config-path", h.config, "--", "true")
+	says, err := wrap.StderrPipe()
+	if err == nil {
+		err = wrap.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	waits := false
+	for lines := bufio.NewScanner(says); lines.Scan(); {
+		fmt.Fprintln(&said, lines.Text())
+		if !waits && strings.Contains(lines.Text(), "waiting until the daemon has restored") {
+			waits = true
+			h.wantNoSession()
+			_ = lock.Close() // it was only read
+		}
+	}
+	if err := wrap.Wait(); err != nil || !waits {
+		t.Fatalf("waited %v, %v:\n%s", waits, err, said.String())
+	}
+	eventually(t, "the file is as it was", h.isBack)
+}
+
+// wantNoSession fails if the daemon lists a session: one that is about to be restored is not news.
+func (h *mortalFixture) wantNoSession() {
+	c, err := client.Dial(h.t.Context(), client.WithSocket(filepath.Join(h.dir, "thoughtgate", "control.sock")))
+	if err != nil {
+		h.t.Error(err)
+		return
+	}
+	defer c.Close()
+	if sessions, err := c.ListSessions(h.t.Context()); err != nil || len(sessions) > 0 {
+		h.t.Errorf("sessions: %v, %v", sessions, err)
 	}
 }

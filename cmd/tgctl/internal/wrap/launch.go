@@ -55,7 +55,7 @@ func cannotRun(name string, err error) error {
 	if wrapped, ok := errors.AsType[*exec.Error](err); ok {
 		err = wrapped.Err
 	}
-	return &ui.ExitError{Code: code, Err: fmt.Errorf("cannot run %s: %w", name, err)}
+	return &ui.ExitError{Code: code, Err: &ui.HintError{Err: fmt.Errorf("cannot run %s: %w", name, err), Hint: "Install the agent, or name the path of its program."}}
 }
 
 // agentProcess is the agent, a child of this process. Only one goroutine may use it, and

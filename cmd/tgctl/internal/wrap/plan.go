@@ -1,13 +1,17 @@
 package wrap
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agentenv"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -51,12 +55,15 @@ func (w *wrapping) makePlan(ctx context.Context) error {
 func (w *wrapping) readPlan(ctx context.Context) (*agentconf.Plan, error) {
 	w.lasting = w.protections(ctx)
 	plan, err := w.newPlan()
-	if w.dryRun || !isLeft(err) {
+	switch {
+	case !isLeft(err):
+		return plan, planFailure(err)
+	case w.dryRun:
 		return plan, err
 	}
 	c, failed := w.Dial(ctx) // a daemon that this starts restores the files first
 	if failed != nil {
-		return nil, err
+		return nil, notRestored(err, failed)
 	}
 	defer c.Close()
 	w.lasting = w.protections(ctx)
@@ -64,19 +71,22 @@ func (w *wrapping) readPlan(ctx context.Context) (*agentconf.Plan, error) {
 	defer cancel()
 	tick := time.NewTicker(orphanInterval)
 	defer tick.Stop()
-	for {
-		sessions, failed := c.ListSessions(ctx)
+	for waiting := false; ; waiting = true {
 		// Ask before reading the files: if no session will restore them, their current content
-		// is final.
-		expected := failed == nil && slices.ContainsFunc(sessions, w.willRestore)
+		// is final. Their lock does not show that: the daemon may not have taken it yet, or may
+		// have restored them after they were read.
+		expected, failed := w.willBeRestored(ctx, c)
 		plan, err = w.newPlan()
 		var locked *agentconf.LockedError
 		if !isLeft(err) || !expected && !errors.As(err, &locked) {
-			return plan, err
+			return plan, notRestored(err, failed)
+		}
+		if !waiting {
+			w.detail("waiting until the daemon has restored what a killed wrap has left")
 		}
 		select {
 		case <-ctx.Done():
-			return nil, err
+			return nil, notRestored(err, cmp.Or(failed, ctx.Err()))
 		case <-tick.C:
 		}
 	}
@@ -102,6 +112,14 @@ func (w *wrapping) newPlan() (*agentconf.Plan, error) {
 	return agentconf.NewPlan(w.agent, w.env(), w.shim)
 }
 
+// planFailure adds to an error about an agent's files what to do.
+func planFailure(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &ui.HintError{Err: err, Hint: "Correct the file, or name the agent's own with --config-path FILE; docs/agents.md lists what each agent reads."}
+}
+
 // isLeft reports whether err, from newPlan, may be about files that a killed wrap left and that
 // are about to be restored.
 func isLeft(err error) bool {
@@ -109,10 +127,30 @@ func isLeft(err error) bool {
 	return errors.Is(err, agentconf.ErrWrapped) || errors.As(err, &locked) && locked.Brief()
 }
 
-// willRestore reports whether the end of session s restores a file that the agent reads. It need
-// not be known whether its wrap is dead: the wrap no longer holds a lock.
-func (w *wrapping) willRestore(s *pb.Session) bool {
+// notRestored adds to err, from newPlan, why the daemon has not restored what a killed wrap left.
+func notRestored(err, why error) error {
+	if why == nil || !isLeft(err) {
+		return err
+	}
+	return fmt.Errorf("%w; the daemon has not restored it: %w", err, why)
+}
+
+// willBeRestored reports whether the end of a session restores a file that the agent reads. It need
+// not be known whether its wrap is dead: the wrap no longer holds a lock. The error says why a file
+// can't be restored.
+func (w *wrapping) willBeRestored(ctx context.Context, c *client.Client) (bool, error) {
+	sessions, err := c.ListRestoring(ctx)
 	files := agentconf.Files(w.agent, w.env())
-	return s.GetProblem() == "" && slices.ContainsFunc(s.GetSpec().GetFiles(),
-		func(f *pb.ConfigFile) bool { return slices.Contains(files, f.GetPath()) })
+	expected := false
+	for _, s := range sessions {
+		reads := func(f *pb.ConfigFile) bool { return slices.Contains(files, f.GetPath()) }
+		switch {
+		case !slices.ContainsFunc(s.GetSpec().GetFiles(), reads):
+		case s.GetProblem() != "":
+			err = errors.New(s.GetProblem())
+		default:
+			expected = true
+		}
+	}
+	return expected, err
 }

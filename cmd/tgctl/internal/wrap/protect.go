@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 )
 
@@ -31,10 +32,10 @@ func ProtectCommand(c *connect.App) *cobra.Command {
 		Long: `Rewrite an agent's own configuration permanently, so that each of its MCP
 servers is started through tg-shim however the agent is started, and none runs
 without the daemon. If the agent runs a hook before it uses a tool of its own
-(Claude Code, Gemini CLI, Qwen Code, Codex CLI, Copilot CLI, opencode; for
-others see --unproven), such hooks are added: they run tg-shim too, and without
-the daemon those tools are refused. The changes are shown first, and made when
-you confirm with y, or with --yes.
+(Claude Code, Gemini CLI, Qwen Code, Crush, Codex CLI, Copilot CLI, opencode;
+for others see --unproven), such hooks are added: they run tg-shim too, and
+without the daemon those tools are refused. The changes are shown first, and
+made when you confirm with y, or with --yes.
 
 --only protects only the servers or only the agent's own tools, and leaves the
 other door as it is.
@@ -62,6 +63,7 @@ with others. tgctl wrap governs their servers for one run.`,
 	}
 	flags := cmd.Flags()
 	o.doors.flags(flags)
+	ui.CompleteFlag(cmd, "only", ui.OneOf(doorMCP, doorTools))
 	flags.BoolVar(&o.all, "all", false, "protect every agent whose configuration is found")
 	flags.StringVar(&o.config, "config-path", "", "rewrite `FILE` instead of the agent's files")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print the changes as a diff and make none")

@@ -18,6 +18,11 @@ import (
 
 // run shows the changes, asks, and makes them.
 func (p *protecting) run(ctx context.Context, names []string) error {
+	for _, name := range names { // before anything is asked
+		if _, err := agentconf.AgentFor(name, nil); err != nil {
+			return err
+		}
+	}
 	asks := !p.yes && !p.dryRun && !p.repair
 	if asks && !(p.InTerminal && p.ErrTerminal) {
 		return &ui.HintError{
@@ -80,11 +85,7 @@ func (p *protecting) show() []*protectJob {
 		if j.drift.None() || p.repair {
 			continue
 		}
-		diff := j.plan.Diff()
-		if p.OutTerminal {
-			diff = string(display.Lines(strings.ReplaceAll(diff, "\t", "    "))) + "\n"
-		}
-		_, _ = io.WriteString(p.Out, diff) // the user sees that the diff is missing
+		_ = p.PrintDiff(j.plan.Diff()) // the user sees that the diff is missing
 	}
 	return todo
 }
@@ -115,6 +116,9 @@ func (p *protecting) showServers(j *protectJob) {
 		return
 	}
 	p.PrintMessage("%s: %s governed at every start: %s", display.Text(j.is.Agent), ui.Plural(len(governed), "server", "servers"), display.Safe(strings.Join(governed, ", ")))
+	for _, hint := range loginHints(j.is.Agent, j.plan.Remotes()) {
+		p.PrintMessage("%s", hint)
+	}
 	if len(left) > 0 {
 		p.PrintMessage("%s: not governed: %s", display.Text(j.is.Agent), display.Safe(strings.Join(left, ", ")))
 	}

@@ -41,7 +41,7 @@ func TestProtectAsks(t *testing.T) {
 			t.Errorf("%q: exit %d, %d kept:\n%s\n%s", answer, code, len(f.Protected), claude(h), c.Err.String())
 		}
 		talk := c.Err.String()
-		for _, want := range []string{"claude-code: 2 servers governed at every start: clock, files\n", "claude-code: not governed: web (a remote server (http))\n",
+		for _, want := range []string{"claude-code: 2 servers governed at every start: clock, files\n", "claude-code: not governed: web (a remote server (ws), left as it is: its transport \"ws\" is not supported)\n",
 			"Rewrite ~/.claude.json, ~/.claude/settings.json permanently? The daemon restores lost entries;\ntgctl unprotect restores the file. [y/N] "} {
 			if !strings.Contains(talk, want) {
 				t.Errorf("%q: no %q in:\n%s", answer, want, talk)
@@ -64,6 +64,9 @@ func TestProtectWithoutATerminal(t *testing.T) {
 	}
 	if talk := c.Err.String(); !strings.Contains(talk, "nothing was changed\nReview the changes with --dry-run, then use --yes.") {
 		t.Errorf("%s", talk)
+	}
+	if code := c.Run(t, "protect", "nosuch"); code != ui.ExitFailed || !strings.Contains(c.Err.String(), "nosuch") || strings.Contains(c.Err.String(), "--dry-run") {
+		t.Errorf("exit %d: %s", code, c.Err.String()) // what is wrong comes first
 	}
 	if code := c.Run(t, "protect", "--yes", "--all"); code != 0 || len(f.Protected) != 1 || !strings.Contains(c.Err.String(), "cursor: No MCP servers found in config: ~/.cursor/mcp.json\n") {
 		t.Errorf("exit %d: %s", code, c.Err.String())
@@ -101,7 +104,8 @@ func TestProtectProblems(t *testing.T) {
 			t.Errorf("%q: %s", test.args, c.Err.String())
 		}
 	}
-	if code := c.Run(t, "protect", "--yes", "nobody", "claude-code"); code != ui.ExitFailed || len(f.Protected) != 1 {
+	// All are checked before anything is done.
+	if code := c.Run(t, "protect", "--yes", "nobody", "claude-code"); code != ui.ExitFailed || len(f.Protected) != 0 {
 		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 }

@@ -44,6 +44,23 @@ func (w *wrapping) reportWay(print func(string, ...any)) {
 // isGoverned reports whether a server is one whose calls are judged, if the agent starts it.
 func isGoverned(e *agentconf.Entry) bool { return e.Ungoverned == "" || e.Offers() }
 
+// loginHints returns what to do about servers to which the agent itself would log in: that login can't be
+// used, as requests are the daemon's.
+func loginHints(agent string, remotes []agentconf.Remote) []string {
+	var all []string
+	for _, r := range remotes {
+		if r.LogsIn() {
+			all = append(all, fmt.Sprintf("%s: a login that %s has to it is not used; if it wants one: %s", display.Name(r.Server), display.Name(agent), ui.LoginCommand(r.Server)))
+		}
+	}
+	return all
+}
+
+// isStarted reports whether the agent will start a server, as far as is known.
+func isStarted(e *agentconf.Entry) bool {
+	return e.Offers() || e.Off == agentconf.Starts || e.Off == agentconf.Pending
+}
+
 // announce prints one line with the governed servers and one with the others.
 func (w *wrapping) announce() {
 	w.warn(w.plan.Warnings())
@@ -52,7 +69,7 @@ func (w *wrapping) announce() {
 		switch {
 		case !isGoverned(e):
 			left = append(left, string(display.Name(e.ID))+": "+string(display.Text(e.Ungoverned)))
-		case e.Offers() || e.Off == agentconf.Starts || e.Off == agentconf.Pending:
+		case isStarted(e):
 			governed = append(governed, string(display.Name(e.ID)))
 			what := strings.Join(append([]string{e.Command}, e.Args...), " ")
 			if e.Remote != nil {
@@ -83,6 +100,9 @@ func (w *wrapping) announce() {
 	if slices.ContainsFunc(w.plan.Entries(), func(e *agentconf.Entry) bool { return e.Protected }) {
 		w.message("%s is protected: its servers are part of this session, and its tg-shim entries are kept afterwards", w.plan.Agent())
 	}
+	for _, hint := range loginHints(w.plan.Agent(), w.plan.Remotes()) {
+		w.detail("%s", hint)
+	}
 	w.reportWay(w.detail)
 }
 
@@ -111,6 +131,9 @@ func (w *watch) warnOfHandover() {
 	if len(w.app.before) > 0 {
 		which = fmt.Sprintf(" (process %d)", w.app.before[0])
 	}
-	w.message("warning: %s seems to have handed over to an already running instance%s; the servers that it started stay ungoverned until it restarts them: %s",
-		display.Text(w.argv[0]), which, ui.NameList(w.governed))
+	rest := "until it is restarted, it obeys the hooks that it read before"
+	if len(w.governed) > 0 {
+		rest = "the servers that it started stay ungoverned until it restarts them: " + string(ui.NameList(w.governed))
+	}
+	w.message("warning: %s seems to have handed over to an already running instance%s; %s", display.Text(w.argv[0]), which, display.Safe(rest))
 }

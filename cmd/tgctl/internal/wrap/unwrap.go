@@ -116,6 +116,9 @@ func (a *app) unwrap(ctx context.Context, paths []string, known bool) error {
 	if touched == 0 {
 		a.PrintMessage("no file that the known agents read from here, or that a wrap has rewritten, has tg-shim entries")
 	}
+	if failed > 0 && !known {
+		a.PrintMessage("To restore every file that a wrap has rewritten: tgctl unwrap --all")
+	}
 	if failed > 0 {
 		return &ui.ExitError{Code: ui.ExitFailed}
 	}

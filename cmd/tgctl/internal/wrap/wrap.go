@@ -65,8 +65,8 @@ func Command(c *connect.App) *cobra.Command {
 		Long: `Run an agent so that every call to an MCP server is judged and recorded, and
 held for your approval where the policy requires it. So is what the agent does
 with tools of its own (shell, files, web), if it runs a hook before it uses one:
-these are judged as calls of the server "agent". Claude Code, Gemini CLI and
-Qwen Code do; for others see --unproven. --only governs one of the two.
+these are judged as calls of the server "agent". Claude Code, Gemini CLI, Qwen
+Code and Crush do; for others see --unproven. --only governs one of the two.
 
 If the agent takes its servers by a flag or a variable, they are passed that
 way, each to be started through tg-shim, and its files are not changed.
@@ -108,6 +108,9 @@ failed, 126 if COMMAND can't be run, 127 if it was not found.`,
 		},
 	}
 	o.flags(cmd.Flags())
+	ui.CompleteFlag(cmd, "agent-type", ui.OneOf(agentconf.Names()...))
+	ui.CompleteFlag(cmd, "profile", ui.OneOf("production", "development"))
+	ui.CompleteFlag(cmd, "only", ui.OneOf(doorMCP, doorTools))
 	cmd.MarkFlagsMutuallyExclusive("wait", "no-wait")
 	return cmd
 }

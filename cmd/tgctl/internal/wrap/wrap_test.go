@@ -41,8 +41,9 @@ type wrapFixture struct {
 	amended  []*pb.AmendSessionRequest
 	closed   int
 	finished int
-	slow     bool // Status hangs
-	orphans  int  // calls of List until the first session is restored
+	slow     bool   // Status hangs
+	orphans  int    // calls of List until the first session is restored
+	failing  string // why the daemon could not restore the file of the first session
 	restored []string
 	unlock   func()                // called before that session is restored
 	tell     chan *pb.SessionEvent // events for the open session
@@ -54,7 +55,7 @@ const wrapConfig = `{
   "mcpServers": {
     "files": { "command": "npx", "args": ["-y", "files"], "env": { "TOKEN": "s3cr3t" } },
     "clock": { "command": "clock-mcp" },
-    "web": { "type": "http", "url": "https://example.test" },
+    "web": { "type": "ws", "url": "wss://example.test" },
   },
 }
 `
@@ -179,6 +180,10 @@ func (h *wrapFixture) List(context.Context, *pb.ListSessionsRequest) (*pb.ListSe
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	resp := &pb.ListSessionsResponse{}
+	if h.failing != "" {
+		resp.Sessions = append(resp.Sessions, &pb.Session{Spec: h.opened[0], Orphaned: true, Problem: h.failing})
+		return resp, nil
+	}
 	if h.orphans == 0 {
 		return resp, nil
 	}
@@ -351,7 +356,7 @@ func TestWrap(t *testing.T) {
 	}
 	want := "thoughtgate: warning: a warning\\u{1b}[2J\n" +
 		"thoughtgate: governing 2 servers of custom (clock, files); answer questions with `tgctl approvals`\n" +
-		"thoughtgate: not governed: web: a remote server (http)\n" +
+		"thoughtgate: not governed: web: a remote server (ws), left as it is: its transport \"ws\" is not supported\n" +
 		"agent talks\n" +
 		"thoughtgate: warning: nothing was governed: no server of custom connected to this session\n"
 	if got := r.err; got != want {
@@ -504,7 +509,7 @@ SERVER  SCOPE  GOVERNED
 files   file   yes
 clock   file   yes
 web     file   no
-        a remote server (http)
+        a remote server (ws), left as it is: its transport "ws" is not supported
 
 2 servers of custom would be governed, 1 not; nothing was changed.
 `
@@ -593,6 +598,22 @@ func TestWrapWaitsForOrphans(t *testing.T) {
 			}
 			h.wantAsBefore()
 		})
+	}
+}
+
+// If the daemon does not restore what a killed wrap has left, the next wrap says why.
+func TestWrapSaysWhyNotRestored(t *testing.T) {
+	h := newWrapFixture(t)
+	h.run(h.wrap("true", "--no-restore"))
+	h.mu.Lock()
+	h.failing = "its backup is missing\x1b[2J"
+	h.mu.Unlock()
+	if r := h.run(h.wrap("true")); r.code != ui.ExitOurs || !strings.Contains(r.err, "`tgctl unwrap "+h.config+"`") || !strings.Contains(r.err, "the daemon has not restored it: its backup is missing") {
+		t.Errorf("exit %d: %s", r.code, r.err)
+	}
+	os.Remove(h.socket)
+	if r := h.run(h.wrap("true")); r.code != ui.ExitOurs || !strings.Contains(r.err, "`tgctl unwrap "+h.config+"`") || !strings.Contains(r.err, "the daemon has not restored it: thoughtgated is not running") {
+		t.Errorf("exit %d: %s", r.code, r.err)
 	}
 }
 

@@ -130,7 +130,7 @@ func TestWhatCannotBeMeant(t *testing.T) {
 		{"command: ./scrubber", "command: ./scrubber\nconfig: {a: 3}", "quote it"},
 		{"command: ./scrubber", "command: &a ./scrubber\nargs: [*a]", "anchor"},
 		{"command: ./scrubber", "command: ./scrubber\nname: other", "duplicate key"},
-		{"schema: 1", "schema: 2", "schema must be at most 1"},
+		{"schema: 1", "schema: 2", "written for a newer ThoughtGate"},
 	} {
 		text := strings.Replace(least, test.old, test.new, 1)
 		m, ds := manifest.Parse("extension.yaml", []byte(text))

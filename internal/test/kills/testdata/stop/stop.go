@@ -5,6 +5,7 @@
 package stop
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -98,4 +99,18 @@ func Append(at int, f *os.File, p []byte) (int, error) {
 	n, err := f.Write(p)
 	after(at)
 	return n, err
+}
+
+// Sendmsg sends a message, to who keeps descriptors.
+func Sendmsg(at int, fd int, p, rights []byte, to unix.Sockaddr, flags int) error {
+	err := unix.Sendmsg(fd, p, rights, to, flags)
+	after(at)
+	return err
+}
+
+// Held calls change, which stores or removes what the next daemon must know of a session.
+func Held[T any](at int, change func(context.Context, T) error, ctx context.Context, to T) error {
+	err := change(ctx, to)
+	after(at)
+	return err
 }
