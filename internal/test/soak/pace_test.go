@@ -2,6 +2,28 @@ package soak
 
 import "time"
 
+// token lets one message go, and says of which kind.
+type token int
+
+const (
+	anything token = iota // what agents ask for all the time
+	hold                  // a call that is held for a person
+	large                 // a call with large arguments or a large result
+)
+
+// kind is that of the nth message. What is seldom is so by the number of messages: a machine that
+// is slow with them must not have more of it in a minute, in which the daemon lets only so many
+// questions be asked.
+func (p plan) kind(n int64) token {
+	switch {
+	case n%p.holds == 0:
+		return hold
+	case n%p.larges == p.larges/2:
+		return large
+	}
+	return anything
+}
+
 // pace lets so many messages go in a second.
 func (w *world) pace() {
 	var leak plant
@@ -25,7 +47,7 @@ func (w *world) pace() {
 				}
 			}
 			select {
-			case w.tokens <- struct{}{}:
+			case w.tokens <- w.plan.kind(n):
 			case <-w.stop:
 				return
 			}
@@ -36,26 +58,8 @@ func (w *world) pace() {
 	}
 }
 
-// token waits until one more message may be sent; false says that the run is over.
-func (w *world) token() bool {
-	_, ok := <-w.tokens
-	return ok && !w.stopped()
-}
-
-// drip offers a token now and then to whoever comes first.
-func (w *world) drip(to chan<- struct{}, every time.Duration) {
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-w.stop:
-			return
-		case <-ticker.C:
-		}
-		select {
-		case <-w.stop:
-			return
-		case to <- struct{}{}:
-		}
-	}
+// next waits until one more message may be sent; false says that the run is over.
+func (w *world) next() (token, bool) {
+	t, ok := <-w.tokens
+	return t, ok && !w.stopped()
 }

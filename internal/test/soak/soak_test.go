@@ -64,16 +64,16 @@ func TestShortSoak(t *testing.T) {
 		t.Skip("it takes some seconds")
 	}
 	soak(t, plan{
-		length: 5 * time.Second, messages: 2000, rate: 500, hands: 2, every: time.Second, holds: 150 * time.Millisecond,
-		larges: 1500 * time.Millisecond, visits: moment, chapters: 1, blows: 2, reloads: 4,
+		length: 5 * time.Second, messages: 2000, rate: 500, hands: 2, every: time.Second, holds: 75,
+		larges: 750, visits: moment, chapters: 1, blows: 2, reloads: 4,
 	})
 }
 
 // TestSoak is the soak of make soak.
 func TestSoak(t *testing.T) {
 	p := plan{
-		length: *length, messages: *messages, rate: *rate, hands: 3, every: 5 * time.Second, holds: 1500 * time.Millisecond,
-		larges: 4 * time.Second, visits: 2 * time.Second, chapters: 4, blows: 4, judged: true, out: *out, plant: *plants,
+		length: *length, messages: *messages, rate: *rate, hands: 3, every: 5 * time.Second, holds: 300,
+		larges: 800, visits: 2 * time.Second, chapters: 4, blows: 4, judged: true, out: *out, plant: *plants,
 	}
 	if p.messages > 0 {
 		p.length = time.Duration(p.messages) * time.Second / time.Duration(p.rate)
@@ -82,7 +82,7 @@ func TestSoak(t *testing.T) {
 		t.Skip("make soak runs it")
 	}
 	p.reloads = max(4, int(p.length/(20*time.Second)))
-	p.holds = max(p.holds, p.length/2400) // the questions that were answered stay on disk, 10,000 of them
+	p.holds = max(p.holds, int64(p.length.Seconds())*int64(p.rate)/2400) // the questions that were answered stay on disk, 10,000 of them
 	p.every = min(p.every, max(time.Second, p.length/400))
 	if p.length < 30*time.Minute {
 		p.chapters = 2 // long enough for the warm-up of a life to be over

@@ -12,23 +12,21 @@ import (
 // is over. What fails ends the run.
 func (c *caller) work(seed uint64) {
 	r := rand.New(rand.NewPCG(c.plan.seed, seed))
-	for c.token() {
-		if err := c.turn(r); err != nil && !c.stopped() {
+	for kind, more := c.next(); more; kind, more = c.next() {
+		if err := c.turn(r, kind); err != nil && !c.stopped() {
 			c.Error(err)
 			return
 		}
 	}
 }
 
-// turn asks for one thing of those that agents ask for. What is seldom has tokens of
-// its own.
-func (c *caller) turn(r *rand.Rand) error {
-	select {
-	case <-c.holds:
+// turn asks for one thing of those that agents ask for.
+func (c *caller) turn(r *rand.Rand, kind token) error {
+	switch kind {
+	case hold:
 		return c.held(r)
-	case <-c.larges:
+	case large:
 		return c.large(r)
-	default:
 	}
 	switch n := r.IntN(100); {
 	case n < 8:

@@ -48,8 +48,8 @@ type plan struct {
 	rate     int   // messages a second, all agents together
 	hands    int   // of each agent: how much it has in flight
 	every    time.Duration
-	holds    time.Duration // from one held call to the next
-	larges   time.Duration // from one large message to the next
+	holds    int64 // messages from one held call to the next
+	larges   int64 // messages from one large one to the next
 	visits   time.Duration
 	chapters int // each begins with blows, and then the daemon is left alone
 	blows    int // in each chapter
@@ -74,12 +74,12 @@ type world struct {
 	agents []*caller
 	meters [3]*caller // the server alone, behind a copier, behind a shim
 
-	tokens, holds, larges chan struct{}
-	stop                  chan struct{} // closed when nothing new is to be asked
-	stopOnce              sync.Once
-	wait                  sync.WaitGroup
-	sent                  atomic.Int64
-	blows                 atomic.Int64
+	tokens   chan token
+	stop     chan struct{} // closed when nothing new is to be asked
+	stopOnce sync.Once
+	wait     sync.WaitGroup
+	sent     atomic.Int64
+	blows    atomic.Int64
 
 	daemon sync.RWMutex // held for writing while there is none
 	life   int          // which daemon this is
@@ -98,7 +98,7 @@ func newWorld(t *testing.T, p plan) *world {
 		t.Fatal(err)
 	}
 	w := &world{T: t, plan: p, self: self, fixture: rig.NewFixture(t), book: newBook(), tally: map[string]int64{},
-		tokens: make(chan struct{}, 64), holds: make(chan struct{}), larges: make(chan struct{}), stop: make(chan struct{})}
+		tokens: make(chan token, 64), stop: make(chan struct{})}
 	w.fixture.Shipped = true
 	w.fixture.Activate()
 	w.configure(0)
@@ -165,8 +165,6 @@ func (w *world) start() {
 	w.Cleanup(cancel)
 	watching.Go(func() { w.person.watch(ctx) })
 	w.wait.Go(w.pace)
-	w.wait.Go(func() { w.drip(w.holds, w.plan.holds) })
-	w.wait.Go(func() { w.drip(w.larges, w.plan.larges) })
 	w.wait.Go(func() {
 		for n := 0; !w.stopped(); n++ {
 			if err := w.visit(n); err != nil {
