@@ -66,9 +66,9 @@ func (r *report) addTests(pkg, line string) {
 	r.spent = append(r.spent, spent{pkg, false, time.Duration(seconds * float64(time.Second))})
 }
 
-// addRun takes the CPU time of a run of go test.
-func (r *report) addRun(t testRun, cpu time.Duration) {
-	what := "go test in " + t.dir
+// addRun takes the CPU time of a command for t.
+func (r *report) addRun(command string, t testRun, cpu time.Duration) {
+	what := command + " in " + t.dir
 	for _, flag := range []string{"-race", "-skip", "-run"} {
 		if slices.Contains(t.args, flag) {
 			what += " " + flag
@@ -79,7 +79,7 @@ func (r *report) addRun(t testRun, cpu time.Duration) {
 	r.spent = append(r.spent, spent{what, true, cpu})
 }
 
-// printCPU lists what the tests of each package took, the dearest first, and each run of go test.
+// printCPU lists what the tests of each package took, the dearest first, and each command.
 func (r *report) printCPU() {
 	var tests time.Duration
 	slices.SortStableFunc(r.spent, func(a, b spent) int { return int(b.cpu - a.cpu) })
@@ -98,7 +98,7 @@ func (r *report) printCPU() {
 	fmt.Fprintf(r.to, "%8.1f  all tests\n", tests.Seconds())
 	for _, s := range r.spent {
 		if s.whole {
-			fmt.Fprintf(r.to, "%8.1f  %s, its tests included\n", s.cpu.Seconds(), s.what)
+			fmt.Fprintf(r.to, "%8.1f  %s\n", s.cpu.Seconds(), s.what)
 		}
 	}
 }

@@ -6,7 +6,9 @@
 //	go run -C tools ./gotest FOLDER [NAME=VALUE...] ARGUMENT... [-- FOLDER ...]...
 //
 // It runs `go test ARGUMENT...` in each FOLDER, with the variables NAME set to VALUE, two at a time:
-// while one waits for its last package, another can go on. If one fails, the others still run. Its
+// while one waits for its last package, another can go on. If one fails, the others still run. First
+// it compiles the packages of all: tests have deadlines, and would share the machine with the compiler
+// where nothing is compiled yet. Its
 // exit code is 0 if all runs succeeded, and 1 otherwise. The packages share the programs that they
 // build, in a folder that gotest removes.
 //
@@ -20,8 +22,8 @@
 //	//gotest:race REASON
 //
 // With GOTEST_CPU=1, it lists at the end how many CPU seconds the tests of each package have taken,
-// with the programs that they started and waited for, and what each run of go test took to compile
-// and link. go test uses no earlier result then.
+// with the programs that they started and waited for, and what compiling and each run of go test
+// took, the run with its tests. go test uses no earlier result then.
 package main
 
 import (
@@ -90,20 +92,25 @@ func testAll(r *report, all [][]string) bool {
 		fmt.Fprintf(os.Stderr, "gotest: go test in %s: %v\n", dir, err)
 		failed.Store(true)
 	}
+	var runs []testRun
 	for _, args := range all {
-		runs, err := runsIn(args[0], args[1:])
+		of, err := runsIn(args[0], args[1:])
 		if err != nil {
 			fail(args[0], err)
 		}
-		for _, run := range runs {
-			turns <- struct{}{}
-			wait.Go(func() {
-				defer func() { <-turns }()
-				if err := run.goTest(r); err != nil {
-					fail(run.dir, err)
-				}
-			})
-		}
+		runs = append(runs, of...)
+	}
+	for _, run := range runs {
+		run.compile(r)
+	}
+	for _, run := range runs {
+		turns <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-turns }()
+			if err := run.goTest(r); err != nil {
+				fail(run.dir, err)
+			}
+		})
 	}
 	wait.Wait()
 	return failed.Load()
@@ -150,6 +157,27 @@ func runsIn(dir string, args []string) (runs []testRun, err error) {
 	return runs, nil
 }
 
+// ofTests matches a flag of go test that go list does not have. Its value follows if there is no "=".
+var ofTests = regexp.MustCompile(`^-(count|parallel|run|short|skip|timeout|v|vet)(=|$)`)
+
+// compile compiles the packages and their tests, which go list -export does without linking any.
+// What can't be compiled go test will report.
+func (t testRun) compile(r *report) {
+	args := []string{"list", "-export", "-deps", "-test"}
+	for i := 0; i < len(t.args); i++ {
+		switch m := ofTests.FindStringSubmatch(t.args[i]); {
+		case m == nil:
+			args = append(args, t.args[i])
+		case m[1] != "short" && m[1] != "v" && m[2] == "":
+			i++
+		}
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir, cmd.Env = t.dir, t.env
+	_ = cmd.Run()
+	r.addRun("go list -export", t, cpu(cmd))
+}
+
 // goTest runs go test. Its error is that of go test.
 func (t testRun) goTest(r *report) error {
 	args := []string{"test", "-json"}
@@ -174,6 +202,6 @@ func (t testRun) goTest(r *report) error {
 		_, _ = io.Copy(os.Stdout, out) // as it arrives: go test must not wait for a reader
 	}
 	err = cmd.Wait()
-	r.addRun(t, cpu(cmd))
+	r.addRun("go test", t, cpu(cmd))
 	return err
 }

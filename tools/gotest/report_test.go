@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,7 +89,7 @@ func TestCPU(t *testing.T) {
 	cmd := exec.Command(self, dir, "-vet=off", "./...")
 	cmd.Env = append(os.Environ(), cpuVar+"=1")
 	out, err := cmd.CombinedOutput()
-	if want := regexp.MustCompile(`(?s)^ok  \tx\t.*\nCPU seconds:\n +[0-9.]+  x\n +[0-9.]+  all tests\n +[0-9.]+  go test in .*, its tests included\n$`); err != nil || !want.Match(out) {
+	if want := regexp.MustCompile(`(?s)^ok  \tx\t.*\nCPU seconds:\n +[0-9.]+  x\n +[0-9.]+  all tests\n( +[0-9.]+  go (test|list -export) in [^\n]*\n){2}$`); err != nil || !want.Match(out) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -133,5 +134,38 @@ func TestFailuresAreReported(t *testing.T) {
 				t.Errorf("skipped: %v", r.skipped)
 			}
 		})
+	}
+}
+
+// After compile, go test with the same arguments compiles no package again: only the few lines of
+// each test's main function, and it links.
+func TestCompile(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":    "module example.com/never\n",
+		"x.go":      fmt.Sprintf("package never\n\nconst Compiled = %q\n", dir),
+		"x_test.go": fmt.Sprintf("package never\n\nimport \"testing\"\n\nfunc TestX(t *testing.T) { t.Log(Compiled, %q) }\n", dir),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := testRun{dir: dir, args: []string{"-timeout", "30m", "-vet=off", "-trimpath", "-ldflags=-s -w", "-parallel", "4", "-v", "-p", "2", "-run", "^(TestX)$", "./..."}, env: os.Environ()}
+	compiled := func() bool {
+		cmd := exec.Command("go", append([]string{"test", "-x", "-count=1"}, run.args...)...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return regexp.MustCompile(`/compile .* -p example\.com/never `).Match(out)
+	}
+	run.compile(newReport(io.Discard))
+	if compiled() {
+		t.Error("go test has compiled something")
+	}
+	run.args = slices.Insert(run.args, 0, "-gcflags=-l")
+	if !compiled() {
+		t.Error("go test has compiled nothing with other flags, so this test can't fail")
 	}
 }
