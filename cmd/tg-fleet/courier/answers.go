@@ -1,14 +1,12 @@
 package courier
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"time"
@@ -97,18 +95,6 @@ func (k *ApproverKey) publicKey() (string, error) {
 		return "", fmt.Errorf("read the public half of the key that signs answers: %w", err)
 	}
 	return strings.TrimSpace(string(text)), nil
-}
-
-// sign signs a statement with OpenSSH's own program, which knows agents and keys that want
-// to be touched.
-func (k *ApproverKey) sign(ctx context.Context, statement []byte) ([]byte, error) {
-	var signature, said bytes.Buffer
-	cmd := exec.CommandContext(ctx, "ssh-keygen", "-Y", "sign", "-n", fleet.Namespace, "-f", k.SignWith)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(statement), &signature, &said
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("sign with %s: %w: %.200q", k.SignWith, err, said.String())
-	}
-	return signature.Bytes(), nil
 }
 
 // answers are the questions of other devices that this user is asked. They outlive the

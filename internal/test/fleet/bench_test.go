@@ -226,10 +226,11 @@ func memory(t *testing.T, pid int) string {
 }
 
 // approve asks an approver, whose couriers seal, open and sign as always, and who approves
-// at once.
+// at once, with a key in an SSH agent.
 func (b *bench) approve(t *testing.T) (p50, p99 time.Duration) {
 	t.Helper()
 	key, recipient := newApprover(t)
+	holdInAgent(t, key)
 	asks := b.newMember(t, engine.Grant{Role: engine.Device, Group: "dev"}, nil)
 	answers := b.newMember(t, engine.Grant{Role: engine.Approver, Group: "dev", Approver: streams.Approver(recipient), Asks: []string{"dev"}}, key)
 	answers.foreign = approves

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
@@ -21,6 +23,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/cmd/tg-fleet/engine"
 	"github.com/thoughtgate/thoughtgated/cmd/tg-fleet/streams"
 	format "github.com/thoughtgate/thoughtgated/internal/fleet"
+	"github.com/thoughtgate/thoughtgated/internal/test/sshkey"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -186,6 +189,18 @@ func newApprover(t *testing.T) (key *courier.ApproverKey, recipient string) {
 	recipient, err = key.Recipient()
 	must(t, err)
 	return key, recipient
+}
+
+// holdInAgent makes an agent with the approver's key the SSH agent of this process.
+func holdInAgent(t *testing.T, key *courier.ApproverKey) {
+	t.Helper()
+	text, err := os.ReadFile(key.SignWith)
+	must(t, err)
+	private, err := ssh.ParseRawPrivateKey(text)
+	must(t, err)
+	keys := agent.NewKeyring()
+	must(t, keys.Add(agent.AddedKey{PrivateKey: private}))
+	sshkey.ServeAgent(t, func(c net.Conn) { _ = agent.ServeAgent(keys, c) }) // its error is that the other end closed
 }
 
 // newQuestion returns a question of a device.

@@ -1,5 +1,5 @@
-// Package sshkey makes keys and signatures for tests as OpenSSH does: with a key in a file, or as a
-// security key would.
+// Package sshkey makes keys and signatures for tests as OpenSSH does: with a key in a file, as a
+// security key would, or with an agent.
 package sshkey
 
 import (
@@ -9,6 +9,8 @@ import (
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/binary"
+	"net"
+	"path/filepath"
 	"testing"
 )
 
@@ -91,6 +93,34 @@ func Armor(raw []byte) []byte {
 	}
 	b.WriteString(rest + "\n-----END SSH SIGNATURE-----\n")
 	return b.Bytes()
+}
+
+// ServeAgent makes what serve does with a connection the SSH agent of this process, until the test
+// ends. It serves one connection after the other.
+func ServeAgent(t *testing.T, serve func(net.Conn)) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "agent.sock")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serve(conn)
+			conn.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		listener.Close()
+		<-done
+	})
+	t.Setenv("SSH_AUTH_SOCK", path)
 }
 
 // text appends a text as SSH encodes it.
