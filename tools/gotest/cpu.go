@@ -81,19 +81,17 @@ func (r *report) addRun(command string, t testRun, cpu time.Duration) {
 
 // printCPU lists what the tests of each package took, the dearest first, and each command.
 func (r *report) printCPU() {
+	if os.Getenv(cpuVar) == "" {
+		return
+	}
 	var tests time.Duration
 	slices.SortStableFunc(r.spent, func(a, b spent) int { return int(b.cpu - a.cpu) })
+	fmt.Fprintln(r.to, "\nCPU seconds:")
 	for _, s := range r.spent {
 		if !s.whole {
-			if tests == 0 {
-				fmt.Fprintln(r.to, "\nCPU seconds:")
-			}
 			tests += s.cpu
 			fmt.Fprintf(r.to, "%8.1f  %s\n", s.cpu.Seconds(), strings.TrimPrefix(s.what, "github.com/thoughtgate/thoughtgated/"))
 		}
-	}
-	if tests == 0 {
-		return
 	}
 	fmt.Fprintf(r.to, "%8.1f  all tests\n", tests.Seconds())
 	for _, s := range r.spent {
