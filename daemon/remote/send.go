@@ -10,9 +10,10 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/retryafter"
 )
 
 const (
@@ -187,8 +188,8 @@ func (c *Conn) post(ctx context.Context, to *url.URL, header http.Header, line [
 		if err != nil {
 			return nil, err
 		}
-		pause, ok := retryAfter(resp)
-		if !ok || pauses == maxPauses {
+		pause, ok := retryafter.Parse(resp.Header.Get("Retry-After"), time.Now())
+		if !ok || pauses == maxPauses || resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 			return resp, nil
 		}
 		c.drain(resp)
@@ -199,19 +200,6 @@ func (c *Conn) post(ctx context.Context, to *url.URL, header http.Header, line [
 			return nil, c.failed(http.MethodPost, to, err)
 		}
 	}
-}
-
-// retryAfter returns how long a server that has not executed a request wants to be left alone.
-func retryAfter(resp *http.Response) (time.Duration, bool) {
-	value := resp.Header.Get("Retry-After")
-	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable || value == "" {
-		return 0, false
-	}
-	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second, true
-	}
-	at, err := http.ParseTime(value)
-	return max(time.Until(at), 0), err == nil
 }
 
 const (

@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/internal/fleet/stream"
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/retryafter"
 	"github.com/thoughtgate/thoughtgated/internal/secret"
 )
 
@@ -225,24 +225,14 @@ func (c *Collector) post(ctx context.Context, body []byte) error {
 			return nil
 		}
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		wait = retryAfter(answer.Header.Get("Retry-After"))
+		wait, _ = retryafter.Parse(answer.Header.Get("Retry-After"), time.Now())
+		wait = min(wait, mostRetryAfter)
 		fallthrough
 	default:
 		err = fmt.Errorf("the collector %s answers %s: %q", c.url, answer.Status, said[:min(len(said), maxAnswerShown)])
 	}
 	c.notBefore = time.Now().Add(wait)
 	return errors.New(hide.Replace(err.Error()))
-}
-
-// retryAfter returns how long a header asks to wait, in seconds or until a time.
-func retryAfter(header string) time.Duration {
-	wait := time.Duration(0)
-	if seconds, err := strconv.ParseUint(header, 10, 32); err == nil {
-		wait = time.Duration(seconds) * time.Second
-	} else if at, err := http.ParseTime(header); err == nil {
-		wait = time.Until(at)
-	}
-	return min(max(wait, 0), mostRetryAfter)
 }
 
 // partial returns an error unless the answer of a collector, an ExportLogsServiceResponse, says that

@@ -63,6 +63,7 @@ const (
 	natsJWT    = "github.com/nats-io/jwt/v2"
 	nkeys      = "github.com/nats-io/nkeys"
 	ageSeal    = "filippo.io/age"
+	sshLib     = "golang.org/x/crypto/ssh/..."
 
 	consoleTest = "cmd/tgctl/internal/consoletest"
 )
@@ -197,7 +198,7 @@ var mayImport = map[string][]string{
 	"cmd/tg-shim/serve":  {sys, term, "cmd/tg-shim/attach", "internal/child", "internal/mcp", "internal/private", "internal/proc", "internal/wire"},
 	// The courier of a fleet, and what those who run its engine use.
 	"cmd/tg-fleet":         {grpc, protobuf, proto, nats, "cmd/tg-fleet/...", "internal/fleet/...", "internal/private", "internal/record", "internal/secret", "internal/sock"},
-	"cmd/tg-fleet/courier": {grpc, protobuf, proto, otlp, nats, natsJWT, nkeys, ageSeal, "cmd/tg-fleet/engine", "cmd/tg-fleet/streams", "internal/fleet/...", "internal/record", "internal/secret", "internal/tuf"},
+	"cmd/tg-fleet/courier": {grpc, protobuf, proto, otlp, nats, natsJWT, nkeys, ageSeal, sshLib, "cmd/tg-fleet/engine", "cmd/tg-fleet/streams", "internal/fleet/...", "internal/record", "internal/retryafter", "internal/secret", "internal/tuf"},
 	"cmd/tg-fleet/engine":  {nats, natsJWT, nkeys, "cmd/tg-fleet/streams", "internal/fleet", "internal/secret"},
 	"cmd/tg-fleet/logs":    {nats, "cmd/tg-fleet/streams", "internal/fleet/...", "internal/record"},
 	"cmd/tg-fleet/streams": {nats},
@@ -212,7 +213,7 @@ var mayImport = map[string][]string{
 	"cmd/tgctl/internal/wrap":      {sys, term, cobra, pflag, proto, "client", "internal/agentconf", "internal/agenthook", "internal/child", "internal/display", "internal/proc", "internal/sock", "cmd/tgctl/internal/agentenv", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/trust", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/policy":    {sys, json, cobra, diff, protobuf, proto, "client", "internal/agentconf", "internal/display", "internal/rawjson", "internal/record", "internal/sock", "cmd/tgctl/internal/agentenv", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/notify":    {sys, dbus, cobra, proto, "client", "client/inbox", "internal/display", "internal/proc", "internal/sock", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/phone", "cmd/tgctl/internal/ui"},
-	"cmd/tgctl/internal/phone":     {sync, proto, "client", "client/inbox", "internal/display", "internal/secret", "internal/sock", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/phone":     {sync, proto, "client", "client/inbox", "internal/display", "internal/retryafter", "internal/secret", "internal/sock", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/dashboard": {cobra, protobuf, proto, "client", "client/inbox", "internal/browse", "internal/display", "internal/private", "internal/record", "internal/record/calls", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/audit", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/inbox", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/status", "cmd/tgctl/internal/trust", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/programs":  {cobra, protobuf, proto, "client", "internal/display", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/status":    {cobra, protobuf, proto, "client", "internal/agentconf", "internal/display", "internal/record", "internal/record/calls", "internal/sock", "cmd/tgctl/host", "cmd/tgctl/internal/agentenv", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/audit", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/daemon", "cmd/tgctl/internal/fleet", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/ui"},

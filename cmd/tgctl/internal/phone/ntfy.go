@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/retryafter"
 )
 
 const (
@@ -229,19 +230,9 @@ func refusalOf(resp *http.Response) *refusal {
 	if err == nil && json.Unmarshal(text, &why) == nil {
 		r.said = display.Fit(display.Text(why.Error), maxErrorText)
 	}
-	r.after = retryAfter(resp.Header.Get("Retry-After"), time.Now())
+	wait, _ := retryafter.Parse(resp.Header.Get("Retry-After"), time.Now())
+	r.after = min(wait, maxRetryAfter)
 	return r
-}
-
-// retryAfter reads a Retry-After header, in seconds or as a date.
-func retryAfter(value string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
-		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
-	}
-	if at, err := http.ParseTime(value); err == nil {
-		return min(max(at.Sub(now), 0), maxRetryAfter)
-	}
-	return 0
 }
 
 // lasting reports whether err is about what the server allows, so that trying again does not help.

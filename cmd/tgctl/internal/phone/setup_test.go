@@ -211,18 +211,6 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-func TestRetryAfter(t *testing.T) {
-	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	for value, want := range map[string]time.Duration{
-		"": 0, "7": 7 * time.Second, "-7": 0, "x": 0, "99999999999999999999": 0, "2000000000": maxRetryAfter,
-		"Fri, 20 Nov 2026 12:00:30 GMT": 30 * time.Second, "Fri, 20 Nov 2026 11:00:30 GMT": 0, "Fri, 20 Nov 2099 11:00:30 GMT": maxRetryAfter,
-	} {
-		if got := retryAfter(value, now); got != want {
-			t.Errorf("%q: %s, want %s", value, got, want)
-		}
-	}
-}
-
 // The same with the real ntfy, if NTFY names its program or it is in PATH: questions are sent, updated and answered,
 // also by what was published while this program was away.
 func TestRealServer(t *testing.T) {
