@@ -217,7 +217,7 @@ func patiently(ctx context.Context, request func(context.Context) error) error {
 // ask asks an issuer, over a connection of its own, for which it needs no JWT. A JWT in
 // the answer becomes that of the identity.
 func (id *Identity) ask(ctx context.Context, request engine.Request) error {
-	config, err := id.tls()
+	config, err := id.tls(id.Engine...)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func (id *Identity) Connect(options ...nats.Option) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := id.tls()
+	config, err := id.tls(id.Engine...)
 	if err != nil {
 		return nil, err
 	}
@@ -81,12 +81,13 @@ func (id *Identity) Connect(options ...nats.Option) (*Link, error) {
 	return l, nil
 }
 
-func (id *Identity) tls() (*tls.Config, error) {
+// tls returns the configuration of TLS for servers at these addresses.
+func (id *Identity) tls(addresses ...string) (*tls.Config, error) {
 	ca, err := hex.DecodeString(id.CA)
 	if err != nil {
 		return nil, fmt.Errorf("the digest of the engine's authority: %w", err)
 	}
-	return engine.Pinned(ca), nil
+	return engine.Pinned(ca, addresses...), nil
 }
 
 // spread says when a lost connection is tried again.

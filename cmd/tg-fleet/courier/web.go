@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
@@ -32,21 +31,11 @@ const (
 // web returns a client for the host of an address. It follows no redirects, and uses a proxy
 // only if the environment names one.
 func (id *Identity) web(address string, timeout time.Duration) (*http.Client, error) {
-	u, err := url.Parse(address)
-	if err != nil {
-		return nil, err
-	}
-	config, err := id.tls()
+	config, err := id.tls(address)
 	if err != nil {
 		return nil, err
 	}
 	config.MinVersion = tls.VersionTLS12
-	if verify := config.VerifyConnection; verify != nil {
-		config.VerifyConnection = func(state tls.ConnectionState) error {
-			state.ServerName = u.Hostname() // it is empty if the host is an IP address
-			return verify(state)
-		}
-	}
 	return &http.Client{
 		Timeout:       timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -9,6 +9,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -132,7 +134,7 @@ func Connect(dir, role string, options ...nats.Option) (*nats.Conn, error) {
 		return nil, err
 	}
 	options = append([]nats.Option{
-		nats.Name("tg-fleet " + role), nats.UserCredentials(path), nats.CustomInboxPrefix(streams.Inbox(public(key))), nats.Secure(Pinned(sum)), nats.MaxReconnects(-1), nats.IgnoreDiscoveredServers(),
+		nats.Name("tg-fleet " + role), nats.UserCredentials(path), nats.CustomInboxPrefix(streams.Inbox(public(key))), nats.Secure(Pinned(sum, settings.Engine...)), nats.MaxReconnects(-1), nats.IgnoreDiscoveredServers(),
 	}, options...)
 	address := strings.Join(settings.Engine, ",")
 	nc, err := nats.Connect(address, options...)
@@ -157,10 +159,11 @@ func CA(dir string) ([]byte, error) {
 	return sum[:], nil
 }
 
-// Pinned returns the configuration of TLS for an engine whose authority has a certificate
-// with that SHA-256, which the engine sends along. Without a digest it is one that the
-// system trusts.
-func Pinned(ca []byte) *tls.Config {
+// Pinned returns the configuration of TLS for servers at these addresses, which are URLs. Their
+// authority has a certificate with that SHA-256, which they send along. Without a digest it is one
+// that the system trusts. A server must be certified for its name; one that is addressed by an IP
+// number for any of those in the addresses, as crypto/tls does not say which one it is.
+func Pinned(ca []byte, addresses ...string) *tls.Config {
 	config := &tls.Config{MinVersion: tls.VersionTLS13}
 	if len(ca) == 0 {
 		return config
@@ -173,7 +176,20 @@ func Pinned(ca []byte) *tls.Config {
 				roots.AddCert(c)
 			}
 		}
-		_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, DNSName: state.ServerName})
+		leaf := state.PeerCertificates[0]
+		if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: state.ServerName}); err != nil || state.ServerName != "" {
+			return err
+		}
+		err := errors.New("no address names the server")
+		for _, address := range addresses {
+			u, parseErr := url.Parse(address)
+			if parseErr != nil || net.ParseIP(u.Hostname()) == nil {
+				continue
+			}
+			if err = leaf.VerifyHostname(u.Hostname()); err == nil {
+				return nil
+			}
+		}
 		return err
 	}
 	return config

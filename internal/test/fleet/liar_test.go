@@ -62,7 +62,7 @@ func (o *organization) asEngine(t *testing.T) *nats.Conn {
 	must(t, err)
 	ca, err := engine.CA(o.dir)
 	must(t, err)
-	nc, err := nats.Connect(o.address, nats.Secure(engine.Pinned(ca)), nats.UserJWT(func() (string, error) { return token, nil }, user.Sign))
+	nc, err := nats.Connect(o.address, nats.Secure(engine.Pinned(ca, o.address)), nats.UserJWT(func() (string, error) { return token, nil }, user.Sign))
 	must(t, err)
 	t.Cleanup(nc.Close)
 	return nc

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -10,6 +11,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -29,6 +31,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tg-fleet/courier"
+	"github.com/thoughtgate/thoughtgated/cmd/tg-fleet/engine"
 	rules "github.com/thoughtgate/thoughtgated/daemon/fleet"
 	format "github.com/thoughtgate/thoughtgated/internal/fleet"
 	"github.com/thoughtgate/thoughtgated/internal/record"
@@ -71,6 +74,38 @@ func (a *authority) serve(t *testing.T, ip string, handler http.Handler) *httpte
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s
+}
+
+// A server that is addressed by an IP number must be certified for one of those that are configured,
+// and one that is addressed by a name for that name, whoever else of the fleet has a certificate.
+func TestServersNames(t *testing.T) {
+	a := newAuthority(t)
+	ca, err := hex.DecodeString(a.digest())
+	must(t, err)
+	for _, tt := range []struct {
+		certified string
+		addresses []string
+		ok        bool
+	}{
+		{"127.0.0.1", []string{"tls://127.0.0.1:4222"}, true},
+		{"127.0.0.1", []string{"wss://engine.example:443", "tls://127.0.0.1:4222"}, true},
+		{"127.0.0.2", []string{"tls://127.0.0.1:4222", "tls://127.0.0.3:4222"}, false},
+		{"127.0.0.1", []string{"tls://engine.example:4222"}, false},
+		{"127.0.0.1", nil, false},
+	} {
+		s := a.serve(t, tt.certified, http.NotFoundHandler())
+		for host, ok := range map[string]bool{"": tt.ok, "engine.example": false} {
+			config := engine.Pinned(ca, tt.addresses...)
+			config.ServerName = cmp.Or(host, "127.0.0.1")
+			c, err := tls.Dial("tcp", s.Listener.Addr().String(), config)
+			if (err == nil) != ok {
+				t.Errorf("certified for %s, configured %q, name %q: %v", tt.certified, tt.addresses, host, err)
+			}
+			if err == nil {
+				c.Close()
+			}
+		}
+	}
 }
 
 // site is a web server with what an administrator has exported.
