@@ -465,7 +465,7 @@ now.`,
 			if err := json.Unmarshal(out.Bytes(), &done); err != nil {
 				return fmt.Errorf("read what %s says: %w", courierName, err)
 			}
-			return a.PrintLines([]display.Safe{"the engine has all records up to " + display.Safe(fmt.Sprint(done.Sent))})
+			return a.PrintLines([]display.Safe{"all records up to " + display.Safe(fmt.Sprint(done.Sent)) + " have been sent"})
 		},
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "give up after `TIME`")
