@@ -93,6 +93,7 @@ func (q *queue) prompt(then prompt) action {
 	case !q.answerable():
 	case then != askNo && approval.LoginCommand(d.question) != "":
 		d.ask = askLogin
+	case (then == askGrant || then == askEdit) && d.question.GetDevice() != "": // the keys below do not offer it
 	case then != askNo && approval.NeedsProof(d.question): // no secret is typed where keys have a meaning
 		d.ask = askProof
 	case (then == askYes || then == askGrant) && d.unread() > 0:

@@ -289,6 +289,37 @@ func TestKeysOfAQuestionThatNeedsPresence(t *testing.T) {
 	}
 }
 
+// TestKeysOfAnotherMachine checks that a question of another machine of the fleet can be approved as it
+// is or denied, and neither edited nor made a grant: what is signed is about this one call.
+func TestKeysOfAnotherMachine(t *testing.T) {
+	for _, test := range []struct {
+		keys string
+		want []string
+		says string
+	}{
+		{"enter", nil, "d deny esc"},
+		{"g", nil, "d deny esc"},
+		{"e", nil, "d deny esc"},
+		{"enter g y", nil, "d deny esc"},
+		{"d enter", []string{"ANSWER_DENY A-2 412d3220"}, "sending the answer"},
+		{"enter space space space a y", []string{"ANSWER_APPROVE A-2 412d3220"}, "sending the answer"},
+	} {
+		for _, width := range []int{40, 80} {
+			q := proto.CloneOf(openQuestions()[0])
+			q.Device = "U" + strings.Repeat("B", 55)
+			s := newScreen(width, 40, q)
+			s.keys(test.keys)
+			if got := s.decisions(); !slices.Equal(got, test.want) {
+				t.Errorf("%q: answers %q, want %q", test.keys, got, test.want)
+			}
+			shown := strings.Join(strings.Fields(strings.ReplaceAll(s.text(), "|", " ")), " ")
+			if !strings.Contains(shown, test.says) {
+				t.Errorf("%q, %d columns: the screen lacks %q:\n%s", test.keys, width, test.says, s.text())
+			}
+		}
+	}
+}
+
 // TestKeysOfALogin checks that a question for a login cannot be approved on the screen, which says how to log in.
 func TestKeysOfALogin(t *testing.T) {
 	for _, test := range []struct {

@@ -234,6 +234,9 @@ func (q *queue) detailFoot() []line {
 	if approval.LoginCommand(d.question) != "" {
 		return []line{{text: lines}, q.keysLine("up/down/space scroll   a how to log in   d deny   esc back", "a log in  d deny  esc")}
 	}
+	if d.question.GetDevice() != "" {
+		return []line{{text: lines, strong: d.unread() > 0}, q.keysLine("up/down/space scroll   a approve   d deny   esc back", "a approve  d deny  esc")}
+	}
 	return []line{{text: lines, strong: d.unread() > 0}, q.keysLine("up/down/space scroll   a approve   d deny   g grant   e edit   esc back", "a approve  d deny  g grant  e edit  esc")}
 }
 
