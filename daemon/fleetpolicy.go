@@ -3,6 +3,8 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/fleet"
@@ -39,7 +41,20 @@ func (p *policies) ValidateBundle(text []byte) []config.Diagnostic {
 	if err != nil {
 		return []config.Diagnostic{{Severity: config.Error, Message: err.Error()}}
 	}
-	_, _, problems := p.compile(b)
+	bundle, _, problems := p.compile(b)
+	if bundle == nil || len(b.Approvers) > 0 {
+		return problems
+	}
+	workflows := bundle.Config().Approval
+	for _, name := range slices.Sorted(maps.Keys(workflows)) {
+		if w := workflows[name]; slices.Contains(w.Surfaces, config.SurfaceColleague) {
+			problems = append(problems, config.Diagnostic{
+				File: b.Group + ".yaml", Line: w.Place.Line, Column: w.Place.Column, Severity: config.Warning,
+				Message: fmt.Sprintf("the workflow %q takes answers from colleagues, and the group %s has no approvers", name, b.Group),
+				Hint:    "name them: tgctl fleet policy publish FOLDER --group " + b.Group + " --approvers FILE",
+			})
+		}
+	}
 	return problems
 }
 

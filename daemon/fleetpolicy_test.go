@@ -17,6 +17,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/policy"
 	forms "github.com/thoughtgate/thoughtgated/internal/fleet"
 	"github.com/thoughtgate/thoughtgated/internal/test/rig"
+	"github.com/thoughtgate/thoughtgated/internal/test/sshkey"
 	"github.com/thoughtgate/thoughtgated/internal/tuf"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
@@ -114,6 +115,32 @@ func TestInstalledFloorDenies(t *testing.T) {
 	}
 	if set := d.policies.Describe(); set.Fleet != "" {
 		t.Errorf("%+v", set)
+	}
+}
+
+// Who publishes a policy hears of a workflow for colleagues whom nobody has named.
+func TestValidateBundle(t *testing.T) {
+	p := &policies{}
+	b := &forms.Bundle{V: forms.BundleVersion, Fleet: "acme", Group: "dev", Mode: forms.ModeFloor, Version: 1, Values: forms.ValuesNone, Overflow: forms.OverflowRefuse, Rules: `schema: 1
+governance: {rules: [{match: "drop_*", action: approve, approval: leads}]}
+approval:
+  leads: {surfaces: [colleague]}
+`}
+	for _, tt := range []struct {
+		approvers []forms.Approver
+		want      string
+	}{
+		{nil, `dev.yaml:4:3: warning: the workflow "leads" takes answers from colleagues, and the group dev has no approvers; name them: tgctl fleet policy publish FOLDER --group dev --approvers FILE`},
+		{[]forms.Approver{{Name: "bob", SSH: sshkey.New(t).Line(), Age: "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"}}, ""},
+	} {
+		b.Approvers = tt.approvers
+		var got []string
+		for _, d := range p.ValidateBundle(b.Encode()) {
+			got = append(got, d.String())
+		}
+		if strings.Join(got, "\n") != tt.want {
+			t.Errorf("%d approvers: %q, want %q", len(tt.approvers), got, tt.want)
+		}
 	}
 }
 
