@@ -163,6 +163,7 @@ func (c *Courier) answer(whole, ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		c.failed("answer colleagues", nil)
 		for _, stored := range past {
 			c.question(whole, stored)
 		}
@@ -214,8 +215,12 @@ func (c *Courier) question(whole context.Context, stored streams.Stored) {
 	}
 	c.answers.running.Go(func() {
 		defer c.answers.end(stored.Subject, q)
-		if err := c.answerOne(ctx, words[3], words[4], q); err != nil && ctx.Err() == nil {
-			c.failed("answer colleagues", fmt.Errorf("question %s: %w", words[4], err))
+		err := c.answerOne(ctx, words[3], words[4], q)
+		if err != nil {
+			err = fmt.Errorf("question %s: %w", words[4], err)
+		}
+		if ctx.Err() == nil {
+			c.failed("answer colleagues", err)
 		}
 	})
 }

@@ -66,6 +66,7 @@ func (c *Courier) ask(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			c.failed("ask colleagues", nil)
 		}
 	}
 }

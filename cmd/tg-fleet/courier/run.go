@@ -9,7 +9,9 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,10 +42,11 @@ type Courier struct {
 	answers   answers
 	expired   chan struct{} // the engine takes the JWT no more
 
-	mu    sync.Mutex
-	state State
-	saved State // what StatePath has
-	sent  func() uint64
+	mu       sync.Mutex
+	state    State
+	failures map[string]error // by what does not work
+	saved    State            // what StatePath has
+	sent     func() uint64
 }
 
 // State is what a running courier tells of itself.
@@ -51,9 +54,9 @@ type State struct {
 	Running   bool      `json:"running"`
 	Connected bool      `json:"connected"`
 	Engine    string    `json:"engine,omitempty"`
-	Since     time.Time `json:"since,omitzero"` // of the connection, or of its loss; without an engine, of the last answer
-	Sent      uint64    `json:"sent_seq"`       // the last record that the engine is known to hold
-	Error     string    `json:"last_error,omitempty"`
+	Since     time.Time `json:"since,omitzero"`       // of the connection, or of its loss; without an engine, of the last answer
+	Sent      uint64    `json:"sent_seq"`             // the last record that the engine is known to hold
+	Error     string    `json:"last_error,omitempty"` // all that does not work, "; " between
 	Fork      string    `json:"fork,omitempty"`
 }
 
@@ -128,9 +131,7 @@ func (c *Courier) notConnected(_ *nats.Conn, err error) {
 func (c *Courier) keepRenewed(ctx context.Context) {
 	id := *c.id // others read c.id meanwhile
 	for ctx.Err() == nil {
-		if err := c.renewIf(ctx, &id, soon); err != nil {
-			c.failed("renew the JWT", err)
-		}
+		c.failed("renew the JWT", c.renewIf(ctx, &id, soon))
 		token := id.JWT
 		c.link.jwt.Store(&token)
 		select {
@@ -226,14 +227,20 @@ func pause(ctx context.Context, d time.Duration) {
 func (c *Courier) failed(what string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err == nil {
-		if strings.HasPrefix(c.state.Error, what+": ") {
-			c.state.Error = ""
+	if err != nil {
+		c.Log.Warn(what, "error", err)
+		if c.failures == nil {
+			c.failures = map[string]error{}
 		}
-		return
+		c.failures[what] = err
+	} else {
+		delete(c.failures, what)
 	}
-	c.Log.Warn(what, "error", err)
-	c.state.Error = fmt.Sprintf("%s: %v", what, err)
+	var all []string
+	for _, what := range slices.Sorted(maps.Keys(c.failures)) {
+		all = append(all, fmt.Sprintf("%s: %v", what, c.failures[what]))
+	}
+	c.state.Error = strings.Join(all, "; ")
 	if errors.Is(err, ErrFork) {
 		c.state.Fork = err.Error()
 	}
