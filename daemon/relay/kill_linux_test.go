@@ -266,7 +266,7 @@ func checkRecord(t *testing.T, record string, calls, refused int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := map[string]int{}
+	lines, first := map[string]int{}, map[string]string{}
 	outcomes := 0
 	for _, line := range strings.Split(strings.TrimSpace(string(all)), "\n") {
 		kind, rest, _ := strings.Cut(line, " ")
@@ -277,7 +277,11 @@ func checkRecord(t *testing.T, record string, calls, refused int) {
 			}
 			continue
 		}
-		lines[kind+" "+seq]++
+		of := kind + " " + seq
+		if lines[of]++; lines[of] > 1 {
+			t.Errorf("recorded: %.200q, and then %.200q", first[of], line)
+		}
+		first[of] = line
 		if kind == "outcome" {
 			outcomes++
 		}
