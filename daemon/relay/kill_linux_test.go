@@ -70,7 +70,8 @@ func relaySession(record string) error {
 
 // fileJudge forwards everything. It judges slowly if a line contains "slow", and forwards
 // lines with "hold" after a while. It records each line that it forwards once, since it first
-// reads the records of previous daemons.
+// reads the records of previous daemons. Like the audit log, it removes a record of which only
+// the beginning is there: the system ends a write between two pages if the writer is killed.
 type fileJudge struct {
 	Judge // for methods that are not called
 	mu    sync.Mutex
@@ -82,6 +83,10 @@ type fileJudge struct {
 func openJudge(path string) (*fileJudge, error) {
 	all, err := os.ReadFile(path)
 	if err != nil {
+		return nil, err
+	}
+	all = all[:bytes.LastIndexByte(all, '\n')+1]
+	if err := os.Truncate(path, int64(len(all))); err != nil {
 		return nil, err
 	}
 	j := &fileJudge{known: map[string]bool{}}
