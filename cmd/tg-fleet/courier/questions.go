@@ -28,6 +28,11 @@ const (
 	withdrawn = "60"
 )
 
+// sentQuestions are the questions that were sent, by id, and the subjects on which decisions came that the
+// daemon has taken. An approver speaks once on a question, and is heard twice if the live message
+// comes before the stored one is looked for.
+type sentQuestions map[string]map[string]bool
+
 // ask sends every question that colleagues may answer, and hands their decisions to the
 // daemon.
 func (c *Courier) ask(ctx context.Context) error {
@@ -48,7 +53,7 @@ func (c *Courier) ask(ctx context.Context) error {
 		defer close(failed)
 		failed <- c.readQuestions(ctx, questions)
 	}()
-	asked := map[string]bool{} // by id
+	asked := sentQuestions{}
 	for {
 		select {
 		case err := <-failed:
@@ -87,7 +92,7 @@ func (c *Courier) readQuestions(ctx context.Context, questions chan<- *pb.FleetQ
 }
 
 // askOne sends a question, and looks for what was decided while this device was away.
-func (c *Courier) askOne(ctx context.Context, asked map[string]bool, q *pb.FleetQuestion) error {
+func (c *Courier) askOne(ctx context.Context, asked sentQuestions, q *pb.FleetQuestion) error {
 	left := time.Until(q.GetExpires().AsTime())
 	if left <= 0 {
 		return nil
@@ -104,7 +109,9 @@ func (c *Courier) askOne(ctx context.Context, asked map[string]bool, q *pb.Fleet
 	if _, err := streams.Put(ctx, c.link.Conn, msg, nil); err != nil {
 		return err
 	}
-	asked[q.GetId()] = true
+	if asked[q.GetId()] == nil {
+		asked[q.GetId()] = map[string]bool{}
+	}
 	for _, recipient := range q.GetRecipients() {
 		stored, err := streams.Last(ctx, c.link.Conn, streams.DecideStream, streams.Decide(c.link.Device, q.GetId(), streams.Approver(recipient)))
 		if err == nil {
@@ -117,8 +124,8 @@ func (c *Courier) askOne(ctx context.Context, asked map[string]bool, q *pb.Fleet
 }
 
 // withdraw tells approvers that a question no longer waits.
-func (c *Courier) withdraw(ctx context.Context, asked map[string]bool, id string) error {
-	if !asked[id] {
+func (c *Courier) withdraw(ctx context.Context, asked sentQuestions, id string) error {
+	if asked[id] == nil {
 		return nil
 	}
 	delete(asked, id)
@@ -128,13 +135,14 @@ func (c *Courier) withdraw(ctx context.Context, asked map[string]bool, id string
 }
 
 // decide hands a decision to the daemon, which believes its signature only.
-func (c *Courier) decide(ctx context.Context, asked map[string]bool, stored streams.Stored) {
+func (c *Courier) decide(ctx context.Context, asked sentQuestions, stored streams.Stored) {
 	d := &pb.FleetDecision{}
 	if len(stored.Data) > maxDecision || proto.Unmarshal(stored.Data, d) != nil {
 		c.failed("ask colleagues", fmt.Errorf("what was published on %.200q is no decision", stored.Subject))
 		return
 	}
-	if !asked[d.GetId()] {
+	taken := asked[d.GetId()]
+	if taken == nil || taken[stored.Subject] {
 		return
 	}
 	decided, err := c.Daemon.Decide(ctx, d)
@@ -142,6 +150,7 @@ func (c *Courier) decide(ctx context.Context, asked map[string]bool, stored stre
 		c.failed("ask colleagues", fmt.Errorf("the daemon refuses a decision of question %s: %w", d.GetId(), err))
 		return
 	}
+	taken[stored.Subject] = true
 	c.Log.Info("decided", "question", d.GetId(), "end", decided.GetEnd())
 }
 

@@ -304,9 +304,9 @@ func (l *liar) upload(t *testing.T, link *courier.Link, d *daemon, all bool) {
 	must(t, <-ended)
 }
 
-// TestLyingDecisions has an engine replay a decision for another question, and for one that
-// no longer waits, and publish what is none. The daemon gets only what is on a question that
-// waits; whether it is signed, the daemon looks at itself.
+// TestLyingDecisions has an engine replay a decision, for its question, for another one, and for one
+// that no longer waits, and publish what is none. The daemon gets only what is on a question that
+// waits, and that once; whether it is signed, the daemon looks at itself.
 func TestLyingDecisions(t *testing.T) {
 	o, asks, answers, recipient := newPair(t)
 	q := newQuestion(asks, "A-1-00000000", recipient)
@@ -314,6 +314,17 @@ func TestLyingDecisions(t *testing.T) {
 	decision := next(t, asks.decisions)
 	checkDecision(t, answers, q, decision)
 	answers.stop()
+	engine := o.asEngine(t)
+	replayed, err := proto.Marshal(decision)
+	must(t, err)
+	publish := func(of, question string, data []byte) {
+		must(t, engine.PublishMsg(&nats.Msg{
+			Subject: "tg.live." + strings.TrimPrefix(streams.Decide(asks.device, question, streams.Approver(recipient)), "tg."), Data: data,
+			Header: nats.Header{"Nats-Stream": {streams.DecideStream}, "Nats-Subject": {streams.Decide(of, question, streams.Approver(recipient))}, "Nats-Sequence": {"9"}},
+		}))
+	}
+	publish(asks.device, q.GetId(), replayed) // while the question waits
+	must(t, engine.Flush())
 	asks.questions <- &pb.FleetQuestion{Id: q.GetId(), Ended: true, End: "approved"}
 	waits := newQuestion(asks, "A-2-00000000", recipient)
 	asks.questions <- waits
@@ -323,9 +334,6 @@ func TestLyingDecisions(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	engine := o.asEngine(t)
-	replayed, err := proto.Marshal(decision)
-	must(t, err)
 	forged, err := proto.Marshal(&pb.FleetDecision{Id: waits.GetId(), Statement: []byte("{}")})
 	must(t, err)
 	aimed, err := proto.Marshal(&pb.FleetDecision{Id: waits.GetId(), Statement: []byte("of another")})
@@ -337,17 +345,9 @@ func TestLyingDecisions(t *testing.T) {
 		{q.GetId(), asks.device, replayed}, {waits.GetId(), asks.device, replayed}, {waits.GetId(), asks.device, []byte("none")},
 		{waits.GetId(), answers.device, aimed}, {waits.GetId(), asks.device, append(forged, make([]byte, 100<<10)...)},
 	} {
-		subject := streams.Decide(lie.of, lie.question, streams.Approver(recipient))
-		must(t, engine.PublishMsg(&nats.Msg{
-			Subject: "tg.live." + strings.TrimPrefix(streams.Decide(asks.device, lie.question, streams.Approver(recipient)), "tg."), Data: lie.data,
-			Header: nats.Header{"Nats-Stream": {streams.DecideStream}, "Nats-Subject": {subject}, "Nats-Sequence": {"9"}},
-		}))
+		publish(lie.of, lie.question, lie.data)
 	}
-	subject := streams.Decide(asks.device, waits.GetId(), streams.Approver(recipient))
-	must(t, engine.PublishMsg(&nats.Msg{
-		Subject: "tg.live." + strings.TrimPrefix(subject, "tg."), Data: forged,
-		Header: nats.Header{"Nats-Stream": {streams.DecideStream}, "Nats-Subject": {subject}, "Nats-Sequence": {"9"}},
-	}))
+	publish(asks.device, waits.GetId(), forged)
 	if d := next(t, asks.decisions); d.GetId() != waits.GetId() || string(d.GetStatement()) != "{}" {
 		t.Errorf("the daemon got a decision of question %s: %q", d.GetId(), d.GetStatement())
 	}
