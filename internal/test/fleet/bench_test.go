@@ -55,8 +55,10 @@ func TestBench(t *testing.T) {
 	p50, p99 = b.push(t, 12<<10)
 	row("push of 12 KB, 99 of 100 (half of them)", ms(p99)+" ("+ms(p50)+")", "–", "< 1 s")
 	row(fmt.Sprintf("memory of the server with %d", *connections), memory(t, x.server.cmd.Process.Pid), "750 to 960 MB", "< 1.2 GB")
-	p50, p99 = b.approve(t)
-	row("signed approval, there and back, 99 of 100 (half of them)", ms(p99)+" ("+ms(p50)+")", "(0.34 ms)", "< 50 ms")
+	p50, p99 = b.approve(t, true)
+	row("approval signed by an SSH agent, there and back, 99 of 100 (half of them)", ms(p99)+" ("+ms(p50)+")", "(0.34 ms)", "< 50 ms")
+	p50, p99 = b.approve(t, false)
+	row("approval signed by ssh-keygen with a key in a file", ms(p99)+" ("+ms(p50)+")", "–", "< 50 ms")
 	all, clump := b.restart(t)
 	row(fmt.Sprintf("server killed with %d on TLS: all back", *connections), all.Round(100*time.Millisecond).String(), "30 s", "< 60 s")
 	row("memory of the server after that", memory(t, x.server.cmd.Process.Pid), "–", "< 1.2 GB")
@@ -226,11 +228,15 @@ func memory(t *testing.T, pid int) string {
 }
 
 // approve asks an approver, whose couriers seal, open and sign as always, and who approves
-// at once, with a key in an SSH agent.
-func (b *bench) approve(t *testing.T) (p50, p99 time.Duration) {
+// at once, with a key in an SSH agent or in a file.
+func (b *bench) approve(t *testing.T, inAgent bool) (p50, p99 time.Duration) {
 	t.Helper()
 	key, recipient := newApprover(t)
-	holdInAgent(t, key)
+	if inAgent {
+		holdInAgent(t, key)
+	} else {
+		t.Setenv("SSH_AUTH_SOCK", "")
+	}
 	asks := b.newMember(t, engine.Grant{Role: engine.Device, Group: "dev"}, nil)
 	answers := b.newMember(t, engine.Grant{Role: engine.Approver, Group: "dev", Approver: streams.Approver(recipient), Asks: []string{"dev"}}, key)
 	answers.foreign = approves
