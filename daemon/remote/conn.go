@@ -65,8 +65,9 @@ type session struct {
 
 	// The mutex of the connection guards the fields below.
 	id, version string
-	endpoint    *url.URL // of 2024-11-05; nil for Streamable HTTP
-	isProven    bool     // it has accepted more than the handshake
+	endpoint    *url.URL      // of 2024-11-05; nil for Streamable HTTP
+	isProven    bool          // it has accepted more than the handshake
+	took        time.Duration // the server for the slower part of the handshake
 }
 
 // request is a request that is open.
@@ -422,6 +423,7 @@ func (c *Conn) notify(ctx context.Context, s *session, line []byte, e *wire.Enve
 	if endpoint == nil {
 		endpoint = c.address.URL
 	}
+	began := time.Now()
 	resp, err := c.post(ctx, endpoint, header, line, func() {})
 	if err != nil {
 		return err
@@ -437,6 +439,7 @@ func (c *Conn) notify(ctx context.Context, s *session, line []byte, e *wire.Enve
 	if e.Method == "notifications/initialized" {
 		c.mu.Lock()
 		c.initialized = line
+		s.took = max(s.took, time.Since(began))
 		c.mu.Unlock()
 		c.listen(s)
 	} else {

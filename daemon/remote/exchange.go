@@ -19,7 +19,12 @@ const (
 	maxResumes      = 8 // of a stream that says nothing
 	maxPages        = 32
 	endpointTimeout = 10 * time.Second
-	listenTimeout   = 2 * time.Second // for the stream of a session, before the next message
+
+	// The next message waits for the stream of a session: listenTimeout, or listenSlower times as long as
+	// the server took for the handshake, but never longer than listenMost.
+	listenTimeout = 2 * time.Second
+	listenSlower  = 4
+	listenMost    = 10 * time.Second
 )
 
 // try sends r and handles the response. An error is the answer. A request of which nobody knows whether
@@ -56,9 +61,15 @@ func (c *Conn) tryOnce(r *request) error {
 			header.Del(sessionHeader)
 			setModern(header, r.line, &r.e, c.mirrorsFor(r))
 		}
+		began := time.Now()
 		resp, err := c.post(r.ctx, to, header, r.line, r.sent)
 		if err != nil {
 			return err
+		}
+		if begins {
+			c.mu.Lock()
+			r.session.took = time.Since(began)
+			c.mu.Unlock()
 		}
 		if resp.StatusCode < 300 {
 			return c.accepted(r, resp, to != c.address.URL)
@@ -186,7 +197,8 @@ func isStream(resp *http.Response) bool {
 
 // listen opens the stream for what the server says by itself, if it offers one. It ends with the
 // session. listen returns when the server has answered, or has had time for that: some servers say that
-// there is a stream only with its first event, and what others say before it is open is lost.
+// there is a stream only with its first event, and what others say before it is open is lost: a server
+// on a busy machine gets longer.
 func (c *Conn) listen(s *session) {
 	if c.hasOneStream(s) {
 		return
@@ -220,9 +232,12 @@ func (c *Conn) listen(s *session) {
 			}
 		}
 	}) {
+		c.mu.Lock()
+		limit := min(max(listenTimeout, listenSlower*s.took), listenMost)
+		c.mu.Unlock()
 		select {
 		case <-answered:
-		case <-time.After(listenTimeout):
+		case <-time.After(limit):
 		}
 	}
 }

@@ -168,24 +168,37 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// The next message waits for the stream of the session, and not for long.
+// The next message waits for the stream of the session, and not for long: longer if the server was slow
+// before.
 func TestListenFirst(t *testing.T) {
-	for _, takes := range []time.Duration{listenTimeout / 2, 2 * listenTimeout} {
+	const s = time.Second
+	for _, test := range []struct{ initialize, initialized, stream, waits time.Duration }{
+		{0, 0, 1 * s, 1 * s},
+		{0, 0, 4 * s, 2 * s},
+		{1 * s, 0, 3 * s, 3 * s},
+		{1 * s, 0, 20 * s, 4 * s},
+		{0, 2 * s, 20 * s, 8 * s},
+		{5 * s, 0, 60 * s, 10 * s},
+	} {
 		var at atTime
 		inTime(t, func(r *http.Request, message string) (*http.Response, error) {
-			if r.Method == http.MethodGet {
+			switch {
+			case r.Method == http.MethodGet:
 				at.note()
-				return response(405, "", ""), sleep(r.Context(), takes)
-			}
-			if strings.Contains(message, "tools/call") {
+				return response(405, "", ""), sleep(r.Context(), test.stream)
+			case strings.Contains(message, `"initialize"`):
+				return nil, sleep(r.Context(), test.initialize)
+			case strings.Contains(message, "notifications/initialized"):
+				return nil, sleep(r.Context(), test.initialized)
+			case strings.Contains(message, "tools/call"):
 				at.note()
 			}
 			return nil, nil
 		}, func(a *agent) {
 			a.write(call(1))
 			a.expect(answer(1))
-			if want := []time.Duration{0, min(takes, listenTimeout)}; fmt.Sprint(at.all) != fmt.Sprint(want) {
-				t.Errorf("the stream and the call were requested at %v, want %v", at.all, want)
+			if len(at.all) != 2 || at.all[1]-at.all[0] != test.waits {
+				t.Errorf("%+v: the stream and the call were requested at %v", test, at.all)
 			}
 		})
 	}
