@@ -110,24 +110,47 @@ type score struct {
 	passed, failed int // checks
 }
 
-var scored = regexp.MustCompile(`(?m)^([✓✗]) (\S+): (\d+) passed, (\d+) failed`)
+var (
+	scored      = regexp.MustCompile(`(?m)^([✓✗]) (\S+): (\d+) passed, (\d+) failed`)
+	scoredAlone = regexp.MustCompile(`(?m)^Passed: (\d+)/\d+, (\d+) failed`)
+)
 
 // conform runs the client scenarios of the official conformance suite with a client, and returns the
 // score of each, and what the suite has said.
 func (h *fixture) conform(t *testing.T, client string) (map[string]score, string) {
 	t.Helper()
-	cmd := exec.Command("node", "--import", npmFile(t, "node20.mjs"), npmServer(t, "conformance"), "client", "--suite", "all", "--timeout", fmt.Sprint(patience.Milliseconds()), "--command", client)
-	cmd.Env, cmd.Dir = h.env, h.path("work")
-	text, _ := cmd.CombinedOutput() // it fails if a check has
+	text := h.play(t, client, "--suite", "all")
 	all := map[string]score{}
-	for _, m := range scored.FindAllStringSubmatch(string(text), -1) {
+	for _, m := range scored.FindAllStringSubmatch(text, -1) {
 		passed, _ := strconv.Atoi(m[3])
 		failed, _ := strconv.Atoi(m[4])
 		if *logins || !strings.HasPrefix(m[2], "auth/") {
 			all[m[2]] = score{m[1] == "✓", passed, failed}
 		}
 	}
-	return all, string(text)
+	return all, text
+}
+
+// conformAlone returns the score of one scenario that is played with nothing beside it.
+func (h *fixture) conformAlone(t *testing.T, client, scenario string) (score, string) {
+	t.Helper()
+	text := h.play(t, client, "--scenario", scenario)
+	m := scoredAlone.FindStringSubmatch(text)
+	if m == nil {
+		return score{}, text
+	}
+	passed, _ := strconv.Atoi(m[1])
+	failed, _ := strconv.Atoi(m[2])
+	return score{strings.Contains(text, "OVERALL: PASSED"), passed, failed}, text
+}
+
+// play returns what the suite says of a client.
+func (h *fixture) play(t *testing.T, client string, which ...string) string {
+	t.Helper()
+	cmd := exec.Command("node", append([]string{"--import", npmFile(t, "node20.mjs"), npmServer(t, "conformance"), "client", "--timeout", fmt.Sprint(patience.Milliseconds()), "--command", client}, which...)...)
+	cmd.Env, cmd.Dir = h.env, h.path("work")
+	text, _ := cmd.CombinedOutput() // it fails if a check has
+	return string(text)
 }
 
 // logsIn is a person who logs in to each server that wants it, or denies the question if that fails.
@@ -205,7 +228,8 @@ exec tgctl wrap --agent-type custom --config-path "$%[1]s" -- %[3]s "$1"
 	if *logins {
 		finish = h.logsIn(t)
 	}
-	through, saidThrough := h.conform(t, h.write("bin/wrapped", skip+wrap, 0o700))
+	wrapped := h.write("bin/wrapped", skip+wrap, 0o700)
+	through, saidThrough := h.conform(t, wrapped)
 	finish()
 	want, passed, passedThrough := 15, 0, 0
 	if *logins {
@@ -216,6 +240,11 @@ exec tgctl wrap --agent-type custom --config-path "$%[1]s" -- %[3]s "$1"
 	}
 	for name, d := range direct {
 		th := through[name]
+		if !strings.HasPrefix(name, "auth/") && th != d { // the suite starts 48 at once, and its servers may then miss their own deadlines
+			alone, said := h.conformAlone(t, wrapped, name)
+			t.Logf("%s: among all others %+v, alone %+v\n%s", name, th, alone, said)
+			th = alone
+		}
 		passed, passedThrough = passed+d.passed, passedThrough+th.passed
 		passes, why := !slices.Contains(notDirect, name), notThrough[name]
 		if d.ok != passes && name != shaky {
