@@ -67,7 +67,7 @@ type session struct {
 	id, version string
 	endpoint    *url.URL      // of 2024-11-05; nil for Streamable HTTP
 	isProven    bool          // it has accepted more than the handshake
-	took        time.Duration // the server for the slower part of the handshake
+	took        time.Duration // how long the slower part of the handshake took
 }
 
 // request is a request that is open.

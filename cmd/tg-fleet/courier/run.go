@@ -44,7 +44,7 @@ type Courier struct {
 
 	mu       sync.Mutex
 	state    State
-	failures map[string]error // by what does not work
+	failures map[string]error // by name of the work
 	saved    State            // what StatePath has
 	sent     func() uint64
 }
