@@ -7,6 +7,7 @@ import (
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"strings"
@@ -119,7 +120,7 @@ func (k *Key) Verify(namespace string, message, armored []byte) error {
 	default:
 		return fmt.Errorf("the signature uses the hash %.80q: %w", s.hash, ErrSignature)
 	}
-	signed := appendText(appendText(appendText(appendText([]byte(sigMagic), namespace), ""), s.hash), sum)
+	signed := signedBytes(namespace, s.hash, sum)
 	if k.kind == keyTouch {
 		return k.verifyTouch(signed, s.signature)
 	}
@@ -129,6 +130,25 @@ func (k *Key) Verify(namespace string, message, armored []byte) error {
 		return ErrSignature
 	}
 	return nil
+}
+
+// Sign returns an armored signature of k over message, in the namespace, as Verify takes it. sign
+// signs bytes with the private half, and returns the signature as SSH encodes it.
+func (k *Key) Sign(namespace string, message []byte, sign func([]byte) ([]byte, error)) ([]byte, error) {
+	const hash = "sha512"
+	sum := sha512.Sum512(message)
+	signature, err := sign(signedBytes(namespace, hash, sum[:]))
+	if err != nil {
+		return nil, err
+	}
+	raw := binary.BigEndian.AppendUint32([]byte(sigMagic), 1)
+	raw = appendText(appendText(appendText(appendText(appendText(raw, k.blob()), namespace), ""), hash), signature)
+	return pem.EncodeToMemory(&pem.Block{Type: sigType, Bytes: raw}), nil
+}
+
+// signedBytes returns what a key signs for a message with this sum.
+func signedBytes(namespace, hash string, sum []byte) []byte {
+	return appendText(appendText(appendText(appendText([]byte(sigMagic), namespace), ""), hash), sum)
 }
 
 // verifyTouch verifies what a security key has signed, see PROTOCOL.u2f of OpenSSH.
@@ -158,8 +178,9 @@ type signature struct {
 }
 
 const (
-	armorBegin = "-----BEGIN SSH SIGNATURE-----"
-	armorEnd   = "-----END SSH SIGNATURE-----"
+	sigType    = "SSH SIGNATURE"
+	armorBegin = "-----BEGIN " + sigType + "-----"
+	armorEnd   = "-----END " + sigType + "-----"
 )
 
 func parseSignature(armored []byte) (*signature, error) {

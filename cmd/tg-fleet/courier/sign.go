@@ -3,8 +3,6 @@ package courier
 import (
 	"bytes"
 	"context"
-	"crypto/sha512"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -34,29 +32,6 @@ func (k *ApproverKey) sign(ctx context.Context, statement []byte) ([]byte, error
 // errNotInAgent says that there is no agent, or that it doesn't have the key.
 var errNotInAgent = errors.New("no SSH agent has the key")
 
-// An envelope is an SSHSIG signature without its magic; see PROTOCOL.sshsig of OpenSSH.
-type envelope struct {
-	Version   uint32
-	PublicKey []byte
-	Namespace string
-	Reserved  string
-	Hash      string
-	Signature []byte
-}
-
-// toSign is what the key signs, without the magic.
-type toSign struct {
-	Namespace string
-	Reserved  string
-	Hash      string
-	Sum       []byte
-}
-
-const (
-	sshsigMagic = "SSHSIG"
-	sshsigHash  = "sha512"
-)
-
 func (k *ApproverKey) signWithAgent(ctx context.Context, statement []byte) ([]byte, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", os.Getenv("SSH_AUTH_SOCK"))
 	if err != nil {
@@ -68,7 +43,7 @@ func (k *ApproverKey) signWithAgent(ctx context.Context, statement []byte) ([]by
 	if err != nil {
 		return nil, err
 	}
-	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
+	key, err := fleet.ParseKey(line)
 	if err != nil {
 		return nil, err
 	}
@@ -78,16 +53,16 @@ func (k *ApproverKey) signWithAgent(ctx context.Context, statement []byte) ([]by
 		return nil, errNotInAgent
 	}
 	for _, h := range held {
-		if !bytes.Equal(h.Blob, key.Marshal()) {
+		if other, err := fleet.ParseKey(h.String()); err != nil || other.String() != key.String() {
 			continue
 		}
-		sum := sha512.Sum512(statement)
-		signature, err := user.Sign(key, append([]byte(sshsigMagic), ssh.Marshal(toSign{fleet.Namespace, "", sshsigHash, sum[:]})...))
-		if err != nil {
-			return nil, err
-		}
-		raw := append([]byte(sshsigMagic), ssh.Marshal(envelope{1, key.Marshal(), fleet.Namespace, "", sshsigHash, ssh.Marshal(signature)})...)
-		return pem.EncodeToMemory(&pem.Block{Type: "SSH SIGNATURE", Bytes: raw}), nil
+		return key.Sign(fleet.Namespace, statement, func(b []byte) ([]byte, error) {
+			signature, err := user.Sign(h, b)
+			if err != nil {
+				return nil, err
+			}
+			return ssh.Marshal(signature), nil
+		})
 	}
 	return nil, errNotInAgent
 }
