@@ -255,14 +255,33 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// keysTest is keys that are pressed, what is answered then, and what the screen says.
+type keysTest struct {
+	keys string
+	want []string
+	says string
+}
+
+// play presses the keys on a screen with q alone, checks what comes of it, and returns the words on
+// the screen.
+func (k keysTest) play(t *testing.T, width int, q *pb.Approval) string {
+	t.Helper()
+	s := newScreen(width, 40, q)
+	s.keys(k.keys)
+	if got := s.decisions(); !slices.Equal(got, k.want) {
+		t.Errorf("%q: answers %q, want %q", k.keys, got, k.want)
+	}
+	shown := strings.Join(strings.Fields(strings.ReplaceAll(s.text(), "|", " ")), " ")
+	if !strings.Contains(shown, k.says) {
+		t.Errorf("%q, %d columns: the screen lacks %q:\n%s", k.keys, width, k.says, s.text())
+	}
+	return shown
+}
+
 // TestKeysOfAQuestionThatNeedsPresence checks that a question that needs a secret cannot be
 // approved on the screen, which says where it can be. Denying needs no secret.
 func TestKeysOfAQuestionThatNeedsPresence(t *testing.T) {
-	for _, test := range []struct {
-		keys string
-		want []string
-		says string
-	}{
+	for _, test := range []keysTest{
 		{"a", nil, "tgctl approvals approve A-2"},
 		{"enter a", nil, "Needs your passphrase. In a shell:"},
 		{"a y y a n", nil, "e edit esc"},
@@ -276,15 +295,7 @@ func TestKeysOfAQuestionThatNeedsPresence(t *testing.T) {
 		for _, width := range []int{40, 80} {
 			q := proto.CloneOf(openQuestions()[0])
 			q.Level = approval.LevelPresence
-			s := newScreen(width, 40, q)
-			s.keys(test.keys)
-			if got := s.decisions(); !slices.Equal(got, test.want) {
-				t.Errorf("%q: answers %q, want %q", test.keys, got, test.want)
-			}
-			shown := strings.Join(strings.Fields(strings.ReplaceAll(s.text(), "|", " ")), " ")
-			if !strings.Contains(shown, test.says) {
-				t.Errorf("%q, %d columns: the screen lacks %q:\n%s", test.keys, width, test.says, s.text())
-			}
+			test.play(t, width, q)
 		}
 	}
 }
@@ -292,11 +303,7 @@ func TestKeysOfAQuestionThatNeedsPresence(t *testing.T) {
 // TestKeysOfAnotherMachine checks that a question of another machine of the fleet can be approved as it
 // is or denied, and neither edited nor made a grant: what is signed is about this one call.
 func TestKeysOfAnotherMachine(t *testing.T) {
-	for _, test := range []struct {
-		keys string
-		want []string
-		says string
-	}{
+	for _, test := range []keysTest{
 		{"enter", nil, "d deny esc"},
 		{"g", nil, "d deny esc"},
 		{"e", nil, "d deny esc"},
@@ -307,26 +314,14 @@ func TestKeysOfAnotherMachine(t *testing.T) {
 		for _, width := range []int{40, 80} {
 			q := proto.CloneOf(openQuestions()[0])
 			q.Device = "U" + strings.Repeat("B", 55)
-			s := newScreen(width, 40, q)
-			s.keys(test.keys)
-			if got := s.decisions(); !slices.Equal(got, test.want) {
-				t.Errorf("%q: answers %q, want %q", test.keys, got, test.want)
-			}
-			shown := strings.Join(strings.Fields(strings.ReplaceAll(s.text(), "|", " ")), " ")
-			if !strings.Contains(shown, test.says) {
-				t.Errorf("%q, %d columns: the screen lacks %q:\n%s", test.keys, width, test.says, s.text())
-			}
+			test.play(t, width, q)
 		}
 	}
 }
 
 // TestKeysOfALogin checks that a question for a login cannot be approved on the screen, which says how to log in.
 func TestKeysOfALogin(t *testing.T) {
-	for _, test := range []struct {
-		keys string
-		want []string
-		says string
-	}{
+	for _, test := range []keysTest{
 		{"", nil, "d deny"},
 		{"a", nil, "Nobody can approve this. In a shell: tgctl login hub"},
 		{"a y y a n", nil, "d deny esc"},
@@ -339,14 +334,8 @@ func TestKeysOfALogin(t *testing.T) {
 			q := proto.CloneOf(openQuestions()[0])
 			q.Method, q.Tool, q.Server = "thoughtgate/login", "", "hub"
 			q.Level = approval.LevelPresence // a secret does not help
-			s := newScreen(width, 40, q)
-			s.keys(test.keys)
-			if got := s.decisions(); !slices.Equal(got, test.want) {
-				t.Errorf("%q: answers %q, want %q", test.keys, got, test.want)
-			}
-			shown := strings.Join(strings.Fields(strings.ReplaceAll(s.text(), "|", " ")), " ")
-			if !strings.Contains(shown, test.says) || strings.Contains(shown, "a approve") || strings.Contains(shown, "g grant") {
-				t.Errorf("%q, %d columns: the screen lacks %q, or offers an approval:\n%s", test.keys, width, test.says, s.text())
+			if shown := test.play(t, width, q); strings.Contains(shown, "a approve") || strings.Contains(shown, "g grant") {
+				t.Errorf("%q, %d columns: the screen offers an approval: %s", test.keys, width, shown)
 			}
 		}
 	}
