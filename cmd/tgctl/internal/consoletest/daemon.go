@@ -29,10 +29,13 @@ import (
 // Noon is the time of the tests, in a zone other than UTC.
 var Noon = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.FixedZone("", 3600))
 
-// Daemon serves the control socket with what a test has put into it.
+// Daemon serves the control socket with what a test has put into it. Once a program uses the socket, a test holds Mu
+// while it changes something; so do the handlers.
 type Daemon struct {
 	Socket string
-	Build  string // sent with each response; an old daemon sends none
+
+	Mu    sync.Mutex
+	Build string // sent with each response; an old daemon sends none
 
 	Status    *pb.StatusResponse
 	Set       *pb.PolicySet
@@ -51,7 +54,6 @@ type Daemon struct {
 	Logins    *pb.ListLoginsResponse
 	Presence  *pb.PresenceState
 
-	Mu        sync.Mutex
 	Approvals []*pb.Approval
 	Grants    []*pb.Grant
 	Decisions []*pb.Decision
@@ -106,7 +108,7 @@ func (f *Daemon) Serve(t *testing.T) (stop func()) {
 	if err := os.Chmod(f.Socket, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(client.MaxMessage), grpc.MaxSendMsgSize(client.MaxMessage), f.sayBuild())
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(client.MaxMessage), grpc.MaxSendMsgSize(client.MaxMessage), grpc.UnaryInterceptor(f.handle), grpc.StreamInterceptor(f.handleStream))
 	pb.RegisterDaemonServer(server, daemonServer{d: f})
 	pb.RegisterProcessesServer(server, daemonServer{d: f})
 	pb.RegisterApprovalsServer(server, approvalsServer{d: f})
@@ -188,8 +190,6 @@ func (s undoServer) Plan(_ context.Context, req *pb.PlanUndoRequest) (*pb.UndoPl
 }
 
 func (s undoServer) Restore(_ context.Context, req *pb.RestoreRequest) (*pb.Restored, error) {
-	s.d.Mu.Lock()
-	defer s.d.Mu.Unlock()
 	s.d.Restored = append(s.d.Restored, req)
 	return &pb.Restored{Written: s.d.Plan.GetWrites() + s.d.Plan.GetReplaces(), Same: s.d.Plan.GetSame(), Kept: []*pb.Kept{{Name: "notes/b.txt", Now: "notes/b.txt.before-undo-1"}}}, nil
 }
@@ -200,8 +200,6 @@ type approvalsServer struct {
 }
 
 func (s approvalsServer) List(_ context.Context, req *pb.ListApprovalsRequest) (*pb.ListApprovalsResponse, error) {
-	s.d.Mu.Lock()
-	defer s.d.Mu.Unlock()
 	out := &pb.ListApprovalsResponse{}
 	for _, q := range s.d.Approvals {
 		if req.GetAll() || q.GetState() == pb.ApprovalState_APPROVAL_STATE_OPEN {
@@ -212,11 +210,9 @@ func (s approvalsServer) List(_ context.Context, req *pb.ListApprovalsRequest) (
 }
 
 func (s approvalsServer) Get(_ context.Context, req *pb.GetApprovalRequest) (*pb.Approval, error) {
-	s.d.Mu.Lock()
-	defer s.d.Mu.Unlock()
 	for _, q := range s.d.Approvals {
 		if q.GetId() == req.GetId() {
-			return proto.CloneOf(q), nil
+			return q, nil
 		}
 	}
 	return nil, client.NewError(client.ReasonNotFound, "there is no question "+req.GetId())
@@ -251,8 +247,6 @@ func (s approvalsServer) Watch(_ *pb.WatchApprovalsRequest, stream grpc.ServerSt
 }
 
 func (s approvalsServer) Report(_ context.Context, r *pb.ReportRequest) (*pb.ReportResponse, error) {
-	s.d.Mu.Lock()
-	defer s.d.Mu.Unlock()
 	s.d.Reports = append(s.d.Reports, r)
 	return &pb.ReportResponse{}, nil
 }
@@ -274,8 +268,6 @@ func (s approvalsServer) DenyFrom(ctx context.Context, r *pb.DenyFromRequest) (*
 }
 
 func (s approvalsServer) Decide(_ context.Context, d *pb.Decision) (*pb.Decided, error) {
-	s.d.Mu.Lock()
-	defer s.d.Mu.Unlock()
 	s.d.Decisions = append(s.d.Decisions, d)
 	if s.d.DecideErr != nil {
 		return nil, s.d.DecideErr
@@ -292,7 +284,7 @@ func (s approvalsServer) Decide(_ context.Context, d *pb.Decision) (*pb.Decided,
 			q.State = pb.ApprovalState_APPROVAL_STATE_REJECTED
 		}
 		q.Arguments, q.Note, q.Surface, q.Decider, q.Decided = nil, d.GetNote(), d.GetSurface(), "ana (uid 1000)", timestamppb.New(Noon)
-		return &pb.Decided{Approval: proto.CloneOf(q)}, nil
+		return &pb.Decided{Approval: q}, nil
 	}
 	return nil, client.NewError(client.ReasonNotFound, "there is no question "+d.GetId())
 }
@@ -316,23 +308,9 @@ func selects(q *pb.AuditQuery, r *pb.AuditRecord) bool {
 }
 
 func (s auditServer) Read(q *pb.AuditQuery, stream grpc.ServerStreamingServer[pb.AuditRecord]) error {
-	s.d.Mu.Lock()
-	s.d.Query = q
-	s.d.Mu.Unlock()
-	if s.d.AuditErr != nil {
-		return s.d.AuditErr
-	}
-	var found []*pb.AuditRecord
-	for _, r := range s.d.Records {
-		if selects(q, r) {
-			found = append(found, r)
-		}
-	}
-	if n := int(q.GetLast()); n > 0 && len(found) > n {
-		found = found[len(found)-n:]
-	}
-	if q.GetFollow() {
-		found = append(found, s.d.Later...)
+	found, err := s.find(q)
+	if err != nil {
+		return err
 	}
 	for _, r := range found {
 		if err := stream.Send(r); err != nil {
@@ -345,14 +323,32 @@ func (s auditServer) Read(q *pb.AuditQuery, stream grpc.ServerStreamingServer[pb
 	return nil
 }
 
+// find returns the records that q selects.
+func (s auditServer) find(q *pb.AuditQuery) ([]*pb.AuditRecord, error) {
+	s.d.Mu.Lock()
+	defer s.d.Mu.Unlock()
+	s.d.Query = q
+	var found []*pb.AuditRecord
+	for _, r := range s.d.Records {
+		if selects(q, r) {
+			found = append(found, r)
+		}
+	}
+	if n := int(q.GetLast()); n > 0 && len(found) > n {
+		found = found[len(found)-n:]
+	}
+	if q.GetFollow() {
+		found = append(found, s.d.Later...)
+	}
+	return found, s.d.AuditErr
+}
+
 type policiesServer struct {
 	pb.UnimplementedPoliciesServer
 	d *Daemon
 }
 
 func (s policiesServer) Validate(_ context.Context, req *pb.ValidateRequest) (*pb.ValidateResponse, error) {
-	s.d.Mu.Lock()
-	defer s.d.Mu.Unlock()
 	s.d.Validated = append(s.d.Validated, req.GetPath())
 	return s.d.Validate, nil
 }
@@ -390,8 +386,9 @@ func (s policiesServer) Test(_ context.Context, req *pb.TestPoliciesRequest) (*p
 func (s policiesServer) Backtest(req *pb.BacktestRequest, stream grpc.ServerStreamingServer[pb.BacktestEvent]) error {
 	s.d.Mu.Lock()
 	s.d.Back = req
+	events := s.d.Backtest
 	s.d.Mu.Unlock()
-	for _, e := range s.d.Backtest {
+	for _, e := range events {
 		if err := stream.Send(e); err != nil {
 			return err
 		}
@@ -413,8 +410,6 @@ func (s sessionsServer) ListProtections(context.Context, *pb.ListProtectionsRequ
 }
 
 func (s sessionsServer) Protect(_ context.Context, req *pb.ProtectRequest) (*pb.ProtectResponse, error) {
-	s.d.Mu.Lock()
-	defer s.d.Mu.Unlock()
 	if s.d.ProtectErr != nil {
 		return nil, s.d.ProtectErr
 	}
@@ -423,8 +418,6 @@ func (s sessionsServer) Protect(_ context.Context, req *pb.ProtectRequest) (*pb.
 }
 
 func (s sessionsServer) Unprotect(_ context.Context, req *pb.UnprotectRequest) (*pb.UnprotectResponse, error) {
-	s.d.Mu.Lock()
-	defer s.d.Mu.Unlock()
 	s.d.Undone = append(s.d.Undone, req.GetId())
 	return &pb.UnprotectResponse{Attached: 1}, nil
 }
@@ -459,8 +452,6 @@ func (s pinsServer) Diff(_ context.Context, ref *pb.PinRef) (*pb.PinDiff, error)
 }
 
 func (s pinsServer) Accept(_ context.Context, req *pb.AcceptPinsRequest) (*pb.AcceptPinsResponse, error) {
-	s.d.Mu.Lock()
-	defer s.d.Mu.Unlock()
 	s.d.Accepted = append(s.d.Accepted, req)
 	if s.d.AcceptErr != nil {
 		return nil, s.d.AcceptErr
@@ -489,8 +480,6 @@ func (s serversServer) List(context.Context, *pb.ListServersRequest) (*pb.ListSe
 }
 
 func (s serversServer) Accept(_ context.Context, req *pb.AcceptServerRequest) (*pb.AcceptServerResponse, error) {
-	s.d.Mu.Lock()
-	defer s.d.Mu.Unlock()
 	s.d.Servants = append(s.d.Servants, req)
 	return &pb.AcceptServerResponse{Accepted: 3}, s.d.AcceptErr
 }
@@ -500,8 +489,6 @@ func (s serversServer) ListStarts(context.Context, *pb.ListStartsRequest) (*pb.L
 }
 
 func (s serversServer) AcceptStart(_ context.Context, req *pb.AcceptStartRequest) (*pb.ServerStart, error) {
-	s.d.Mu.Lock()
-	defer s.d.Mu.Unlock()
 	s.d.Agreed = append(s.d.Agreed, req)
 	for _, start := range s.d.Starts {
 		if bytes.Equal(start.GetDigest(), req.GetDigest()) && s.d.AcceptErr == nil {
@@ -514,8 +501,6 @@ func (s serversServer) AcceptStart(_ context.Context, req *pb.AcceptStartRequest
 }
 
 func (s serversServer) ForgetStart(_ context.Context, req *pb.ForgetStartRequest) (*pb.ForgetStartResponse, error) {
-	s.d.Mu.Lock()
-	defer s.d.Mu.Unlock()
 	s.d.Forgotten = append(s.d.Forgotten, req)
 	return &pb.ForgetStartResponse{}, s.d.AcceptErr
 }
@@ -545,8 +530,6 @@ type extensions struct {
 }
 
 func (s daemonServer) Restart(_ context.Context, req *pb.RestartProcessRequest) (*pb.RestartProcessResponse, error) {
-	s.d.Mu.Lock()
-	defer s.d.Mu.Unlock()
 	s.d.Ext.Restarts = append(s.d.Ext.Restarts, req)
 	if s.d.Ext.Err != nil {
 		return nil, s.d.Ext.Err
@@ -565,8 +548,8 @@ func (s daemonServer) Restart(_ context.Context, req *pb.RestartProcessRequest) 
 func (s daemonServer) Logs(req *pb.LogsRequest, stream grpc.ServerStreamingServer[pb.LogLine]) error {
 	s.d.Mu.Lock()
 	s.d.Ext.Logged = append(s.d.Ext.Logged, req)
-	s.d.Mu.Unlock()
 	lines := s.d.Ext.Logs
+	s.d.Mu.Unlock()
 	if n := int(req.GetLast()); n > 0 && len(lines) > n {
 		lines = lines[len(lines)-n:]
 	}
@@ -642,11 +625,14 @@ func (s extensionsServer) Remove(_ context.Context, req *pb.RemoveExtensionReque
 }
 
 func (s extensionsServer) Invoke(req *pb.InvokeRequest, stream grpc.ServerStreamingServer[pb.InvokeEvent]) error {
+	s.d.Mu.Lock()
 	s.d.Ext.Invoked = append(s.d.Ext.Invoked, req)
-	if s.d.Ext.Err != nil {
-		return s.d.Ext.Err
+	events, err := s.d.Ext.Events, s.d.Ext.Err
+	s.d.Mu.Unlock()
+	if err != nil {
+		return err
 	}
-	for _, e := range s.d.Ext.Events {
+	for _, e := range events {
 		if err := stream.Send(e); err != nil {
 			return err
 		}
@@ -676,16 +662,38 @@ func (s extensionsServer) SetConfig(_ context.Context, req *pb.SetExtensionConfi
 	return &pb.ExtensionConfig{Values: e.GetConfig()}, nil
 }
 
-// sayBuild makes the fake daemon report its build, as the real one does.
-func (f *Daemon) sayBuild() grpc.ServerOption {
-	return grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-		if f.Build != "" {
-			if err := grpc.SetHeader(ctx, metadata.Pairs(client.BuildHeader, f.Build)); err != nil {
-				return nil, err
-			}
+// handle holds Mu while a request is handled, and answers with a copy: a test may change what it has put into f
+// while gRPC encodes the answer. The answer reports the build, as that of the real daemon does.
+func (f *Daemon) handle(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	if f.Build != "" {
+		if err := grpc.SetHeader(ctx, metadata.Pairs(client.BuildHeader, f.Build)); err != nil {
+			return nil, err
 		}
-		return handle(ctx, req)
-	})
+	}
+	resp, err := handle(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return proto.Clone(resp.(proto.Message)), nil
+}
+
+// handleStream sends copies, as handle does. Its handlers hold Mu themselves where they look into f.
+func (f *Daemon) handleStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	return handle(srv, copying{stream, f})
+}
+
+type copying struct {
+	grpc.ServerStream
+	d *Daemon
+}
+
+func (s copying) SendMsg(m any) error {
+	s.d.Mu.Lock()
+	m = proto.Clone(m.(proto.Message))
+	s.d.Mu.Unlock()
+	return s.ServerStream.SendMsg(m)
 }
 
 type loginsServer struct {
@@ -703,11 +711,12 @@ func (s loginsServer) List(context.Context, *pb.ListLoginsRequest) (*pb.ListLogi
 func (s loginsServer) Login(req *pb.LoginRequest, stream grpc.ServerStreamingServer[pb.LoginEvent]) error {
 	s.d.Mu.Lock()
 	s.d.LoggingIn = append(s.d.LoggingIn, req)
+	events, err := s.d.Login, s.d.LoginErr
 	s.d.Mu.Unlock()
-	if s.d.LoginErr != nil && req.GetServer().GetAddress() == "" {
-		return s.d.LoginErr
+	if err != nil && req.GetServer().GetAddress() == "" {
+		return err
 	}
-	for _, event := range s.d.Login {
+	for _, event := range events {
 		if err := stream.Send(event); err != nil {
 			return err
 		}
@@ -716,8 +725,6 @@ func (s loginsServer) Login(req *pb.LoginRequest, stream grpc.ServerStreamingSer
 }
 
 func (s loginsServer) Logout(_ context.Context, req *pb.LogoutRequest) (*pb.LogoutResponse, error) {
-	s.d.Mu.Lock()
-	defer s.d.Mu.Unlock()
 	s.d.LoggedOut = append(s.d.LoggedOut, req)
 	if s.d.Logout == nil {
 		return &pb.LogoutResponse{}, s.d.LoginErr

@@ -3,7 +3,6 @@ package consoletest
 import (
 	"context"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/client"
@@ -12,12 +11,10 @@ import (
 
 // ListGrants returns the grants, or those in force.
 func (s approvalsServer) ListGrants(_ context.Context, req *pb.ListGrantsRequest) (*pb.ListGrantsResponse, error) {
-	s.d.Mu.Lock()
-	defer s.d.Mu.Unlock()
 	out := &pb.ListGrantsResponse{}
 	for _, g := range s.d.Grants {
 		if req.GetAll() || g.GetEnded() == nil {
-			out.Grants = append(out.Grants, proto.CloneOf(g))
+			out.Grants = append(out.Grants, g)
 		}
 	}
 	return out, nil
@@ -25,12 +22,10 @@ func (s approvalsServer) ListGrants(_ context.Context, req *pb.ListGrantsRequest
 
 // RevokeGrant ends a grant that is in force.
 func (s approvalsServer) RevokeGrant(_ context.Context, req *pb.RevokeGrantRequest) (*pb.RevokeGrantResponse, error) {
-	s.d.Mu.Lock()
-	defer s.d.Mu.Unlock()
 	for _, g := range s.d.Grants {
 		if g.GetId() == req.GetId() && g.GetEnded() == nil {
 			g.Ended, g.End = timestamppb.New(Noon), "revoked"
-			return &pb.RevokeGrantResponse{Grant: proto.CloneOf(g)}, nil
+			return &pb.RevokeGrantResponse{Grant: g}, nil
 		}
 	}
 	return nil, client.NewError(client.ReasonNotFound, "no grant "+req.GetId()+" is in force")
@@ -43,7 +38,5 @@ type presenceServer struct {
 
 // Status returns the state of the secret; without one that a test has set, none is enrolled.
 func (s presenceServer) Status(context.Context, *pb.PresenceStatusRequest) (*pb.PresenceStatusResponse, error) {
-	s.d.Mu.Lock()
-	defer s.d.Mu.Unlock()
 	return &pb.PresenceStatusResponse{State: s.d.Presence}, nil
 }

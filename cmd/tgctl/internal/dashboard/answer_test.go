@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -17,7 +18,6 @@ func testApp() *app { return &app{consoletest.New("").App} }
 func TestOffer(t *testing.T) {
 	f := start(t)
 	f.enter()
-	q := f.daemon.Approvals[1]
 	enrolled := &pb.PresenceState{Enrolled: true}
 	for _, test := range []struct {
 		name     string
@@ -40,15 +40,12 @@ func TestOffer(t *testing.T) {
 		{"too long to read", []string{"page"}, "", "", shownBytes + 1, nil, false, false, "too long"},
 		{"a login", []string{"page"}, "", "thoughtgate/login", 0, nil, false, false, "tgctl login"},
 	} {
-		f.daemon.Mu.Lock()
-		f.daemon.Set.Detail.Workflows[1].Surfaces, f.daemon.Presence = test.surfaces, test.presence
-		own := q
-		own.Level, own.Method = test.level, "tools/call"
-		if test.method != "" {
-			own.Method = test.method
-		}
-		own.Arguments = []byte(`{"name":"write_file","arguments":{"x":"` + strings.Repeat("x", test.bytes) + `"}}`)
-		f.daemon.Mu.Unlock()
+		f.edit(func(d *consoletest.Daemon) {
+			d.Set.Detail.Workflows[1].Surfaces, d.Presence = test.surfaces, test.presence
+			q := d.Approvals[1]
+			q.Level, q.Method = test.level, cmp.Or(test.method, "tools/call")
+			q.Arguments = []byte(`{"name":"write_file","arguments":{"x":"` + strings.Repeat("x", test.bytes) + `"}}`)
+		})
 		var got whole
 		f.get("/api/question?id=A-3", &got)
 		if got.Offer.Approve != test.approve || got.Offer.Proof != test.proof || !strings.Contains(string(got.Offer.Why), test.why) || !test.approve && got.Offer.Why == "" {
@@ -95,9 +92,9 @@ func TestAnswer(t *testing.T) {
 	if len(got) != 3 || got[1].GetSurface() != "page" || got[1].GetAnswer() != pb.Answer_ANSWER_APPROVE || got[1].GetGrant() != nil || got[1].GetEdit() != nil || got[2].GetAnswer() != pb.Answer_ANSWER_DENY || got[2].GetNote() != "no" {
 		t.Errorf("the daemon got %v", got)
 	}
-	f.daemon.Mu.Lock()
-	f.daemon.DecideErr = client.NewError(client.ReasonProofNeeded, "a passphrase or code is needed")
-	f.daemon.Mu.Unlock()
+	f.edit(func(d *consoletest.Daemon) {
+		d.DecideErr = client.NewError(client.ReasonProofNeeded, "a passphrase or code is needed")
+	})
 	if code, text := f.post("/api/answer", answerRequest{ID: "A-10", Subject: subjectText(f.daemon.Approvals[2].GetSubject()), Answer: "approve"}); code != 409 || !strings.Contains(text, "passphrase") {
 		t.Errorf("a proof is needed: %d %s", code, text)
 	}
@@ -105,9 +102,10 @@ func TestAnswer(t *testing.T) {
 
 // A grant is revoked once.
 func TestRevoke(t *testing.T) {
-	f := start(t)
+	f := start(t, func(d *consoletest.Daemon) {
+		d.Grants = []*pb.Grant{{Id: "G-3", Agent: "claude-code", Server: "github", Method: "tools/call", Tool: "create\u202e_issue", Expires: consoletest.At(60e9), Created: consoletest.At(0)}}
+	})
 	f.enter()
-	f.daemon.Grants = []*pb.Grant{{Id: "G-3", Agent: "claude-code", Server: "github", Method: "tools/call", Tool: "create\u202e_issue", Expires: consoletest.At(60e9), Created: consoletest.At(0)}}
 	var got view
 	f.get("/api/grants", &got)
 	if len(got.Tables) != 1 || got.Tables[0].Rows[0].Revoke != "G-3" {

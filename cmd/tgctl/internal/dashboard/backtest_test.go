@@ -13,10 +13,12 @@ import (
 
 // A rule is tried in a copy of the daemon's file, which stays as it is; without a file, in the built-in default.
 func TestTryARule(t *testing.T) {
-	f := startOn(t, consoletest.Day)
-	f.enter()
 	path := filepath.Join(t.TempDir(), "thoughtgate.yaml")
-	f.daemon.Set.Source = path
+	f := startOn(t, func(d *consoletest.Daemon) {
+		consoletest.Day(d)
+		d.Set.Source = path
+	})
+	f.enter()
 	const text = "schema: 1\n# \u202e <script>alert(1)</script>\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -35,9 +37,10 @@ func TestTryARule(t *testing.T) {
 		t.Errorf("the file is %q, %v", after, err)
 	}
 	for name, content := range map[string][]byte{"too long": make([]byte, maxConfig+1), "no text": {0xff, 0xfe}, "missing": nil} {
-		f.daemon.Set.Source = filepath.Join(t.TempDir(), "other.yaml")
+		other := filepath.Join(t.TempDir(), "other.yaml")
+		f.edit(func(d *consoletest.Daemon) { d.Set.Source = other })
 		if content != nil {
-			if err := os.WriteFile(f.daemon.Set.Source, content, 0o600); err != nil {
+			if err := os.WriteFile(other, content, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -45,7 +48,7 @@ func TestTryARule(t *testing.T) {
 			t.Errorf("%s: %.60s", name, answer)
 		}
 	}
-	f.daemon.Set.Source = ""
+	f.edit(func(d *consoletest.Daemon) { d.Set.Source = "" })
 	if f.get("/api/config", &got); !strings.Contains(got.Text, "when: destroys") {
 		t.Errorf("the built-in default is %q", got.Text)
 	}
@@ -53,8 +56,10 @@ func TestTryARule(t *testing.T) {
 
 // What is typed on the page is judged, and shown as text.
 func TestTryARuleInChromium(t *testing.T) {
-	f := startOn(t, noon)
-	f.daemon.Set.Source = ""
+	f := startOn(t, func(d *consoletest.Daemon) {
+		noon(d)
+		d.Set.Source = ""
+	})
 	b := browser.Open(t)
 	f.letIn(b)
 	f.open(b, "policy", "")

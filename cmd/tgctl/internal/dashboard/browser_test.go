@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/internal/test/browser"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -38,8 +39,9 @@ func (f *fixture) letIn(b visitor) {
 // A person opens the page, reads, approves and denies with keys. Text from agents stays text, and no secret is in an
 // address or the history.
 func TestInChromium(t *testing.T) {
-	f := start(t)
-	f.daemon.Approvals[1].Server = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+	f := start(t, func(d *consoletest.Daemon) {
+		d.Approvals[1].Server = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+	})
 	b := browser.Open(t)
 	f.letIn(b)
 	if got := b.Eval("location.href"); got != f.base+"/" {
@@ -99,10 +101,11 @@ func TestInChromium(t *testing.T) {
 
 // A long call is approved only after its end was on the screen, and one that needs it with what is typed for it.
 func TestReadBeforeApproval(t *testing.T) {
-	f := start(t)
-	f.daemon.Approvals[1].Arguments = []byte(`{"name":"write_file","arguments":{"content":"` + strings.Repeat(`line\n`, 400) + `"}}`)
-	f.daemon.Approvals[1].Level = "presence"
-	f.daemon.Presence = &pb.PresenceState{Enrolled: true}
+	f := start(t, func(d *consoletest.Daemon) {
+		d.Approvals[1].Arguments = []byte(`{"name":"write_file","arguments":{"content":"` + strings.Repeat(`line\n`, 400) + `"}}`)
+		d.Approvals[1].Level = "presence"
+		d.Presence = &pb.PresenceState{Enrolled: true}
+	})
 	b := browser.Open(t)
 	b.Look(1280, 900, "dark")
 	f.letIn(b)
@@ -187,8 +190,7 @@ func (f *fixture) fits(b visitor, look string) {
 
 // No view is wider than the screen, light or dark.
 func TestEveryWidth(t *testing.T) {
-	f := start(t)
-	f.daemon.Grants = sampleGrants()
+	f := start(t, sampleGrants)
 	b := browser.Open(t)
 	f.letIn(b)
 	for _, width := range []int{390, 768, 1280, 1600} {
@@ -202,8 +204,7 @@ func TestEveryWidth(t *testing.T) {
 
 // The page is the same in Firefox: the way in, by a secret that comes once, the stream, the views at each width, and an answer by keys.
 func TestInFirefox(t *testing.T) {
-	f := start(t)
-	f.daemon.Grants = sampleGrants()
+	f := start(t, sampleGrants)
 	b := browser.OpenFirefox(t, "dark")
 	f.letIn(b)
 	if f.s.door.shut {

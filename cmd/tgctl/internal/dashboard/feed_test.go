@@ -53,19 +53,18 @@ func checkSafe(t *testing.T, name string, text []byte) {
 
 // Hostile text in every member of questions, records and tables is escaped, and long text is cut.
 func TestHostileText(t *testing.T) {
-	f := start(t)
 	long := hostileText + strings.Repeat("long ", 1<<18)
-	f.daemon.Mu.Lock()
-	q := f.daemon.Approvals[1]
-	q.Server, q.Tool, q.Agent, q.Reason, q.Rule = long, long, long, long, long
-	q.Arguments = []byte(`{"name":"x","arguments":{"<script>":"` + strings.ReplaceAll(strings.ReplaceAll(hostileText, "\x00", `\u0000`), "\x1b", `\u001b`) + `"}}`)
-	q.Arguments = []byte(strings.ToValidUTF8(string(q.Arguments), "?"))
-	q.Facts = []string{hostileText}
-	f.daemon.Sessions[0].Spec.Agent, f.daemon.Sessions[0].Spec.Project = hostileText, hostileText
-	f.daemon.Servers[0].Id, f.daemon.Servers[0].Command = hostileText, []string{hostileText}
-	f.daemon.Pins[0].Ref.Name = hostileText
-	f.daemon.Set.Source, f.daemon.Set.Detail.Rules[0].Cited.Name = hostileText, hostileText
-	f.daemon.Mu.Unlock()
+	f := start(t, func(d *consoletest.Daemon) {
+		q := d.Approvals[1]
+		q.Server, q.Tool, q.Agent, q.Reason, q.Rule = long, long, long, long, long
+		q.Arguments = []byte(`{"name":"x","arguments":{"<script>":"` + strings.ReplaceAll(strings.ReplaceAll(hostileText, "\x00", `\u0000`), "\x1b", `\u001b`) + `"}}`)
+		q.Arguments = []byte(strings.ToValidUTF8(string(q.Arguments), "?"))
+		q.Facts = []string{hostileText}
+		d.Sessions[0].Spec.Agent, d.Sessions[0].Spec.Project = hostileText, hostileText
+		d.Servers[0].Id, d.Servers[0].Command = hostileText, []string{hostileText}
+		d.Pins[0].Ref.Name = hostileText
+		d.Set.Source, d.Set.Detail.Rules[0].Cited.Name = hostileText, hostileText
+	})
 	f.enter()
 	f.s.feed.add(&record.Record{Seq: 99, Kind: record.KindCall, Verdict: long, Agent: long + "\xff", Server: long, Method: "tools/call", Tool: long, Reason: long, Time: time.Now()})
 	update := f.firstUpdate(`"id":"A-3"`)

@@ -34,8 +34,8 @@ type fixture struct {
 	key    string
 }
 
-// start runs a dashboard until the test ends.
-func start(t *testing.T) *fixture {
+// start runs a dashboard until the test ends, on a daemon that each of change has changed.
+func start(t *testing.T, change ...func(*consoletest.Daemon)) *fixture {
 	t.Helper()
 	return startOn(t, func(d *consoletest.Daemon) {
 		d.Status, d.Set = consoletest.Healthy(), consoletest.InDetail()
@@ -47,10 +47,14 @@ func start(t *testing.T) *fixture {
 				w.Surfaces = []string{"terminal", "page"}
 			}
 		}
+		for _, c := range change {
+			c(d)
+		}
 	})
 }
 
-// startOn runs a dashboard on a daemon that fill fills.
+// startOn runs a dashboard on a daemon that fill fills. From then on the dashboard asks the daemon, so that a test
+// changes what the daemon says only with edit.
 func startOn(t *testing.T, fill func(*consoletest.Daemon)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, daemon: consoletest.Start(t), ended: make(chan error, 1)}
@@ -156,6 +160,13 @@ func (f *fixture) post(path string, body any) (int, string) {
 	return code, answer
 }
 
+// edit changes the daemon.
+func (f *fixture) edit(change func(*consoletest.Daemon)) {
+	f.daemon.Mu.Lock()
+	defer f.daemon.Mu.Unlock()
+	change(f.daemon)
+}
+
 // decisions returns the answers that came to the daemon.
 func (f *fixture) decisions() []*pb.Decision {
 	f.daemon.Mu.Lock()
@@ -214,9 +225,9 @@ func manyCalls(n uint64) *record.Record {
 	}
 }
 
-// sampleGrants returns a grant in force, and one that has ended.
-func sampleGrants() []*pb.Grant {
-	return []*pb.Grant{
+// sampleGrants gives a daemon a grant in force, and one that has ended.
+func sampleGrants(d *consoletest.Daemon) {
+	d.Grants = []*pb.Grant{
 		{Id: "G-3", Agent: "claude-code", Server: "github", Method: "tools/call", Tool: "create_issue", Created: consoletest.At(-time.Hour), Expires: consoletest.At(time.Hour), Times: 5, Used: 2, Session: "s-5d41", Match: pb.GrantMatch_GRANT_MATCH_TOOL},
 		{Id: "G-2", Agent: "claude-code", Server: "agent", Method: "tools/call", Tool: "Bash", Created: consoletest.At(-3 * time.Hour), Expires: consoletest.At(-time.Hour), Ended: consoletest.At(-time.Hour), End: "expired",
 			Match: pb.GrantMatch_GRANT_MATCH_VERB, Grain: &pb.Grain{Program: "git", Verb: "push", Folder: "/home/ana/shop"}},
