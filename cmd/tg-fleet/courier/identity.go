@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -185,34 +184,8 @@ func (id *Identity) again(ctx context.Context, op string) error {
 // maxAnswer is the maximum size of an issuer's answer, in bytes.
 const maxAnswer = 64 << 10
 
-// While an issuer or a machine of the engine starts again, nobody answers. A request is then
-// made again for that long, and one whose answer has not come after the time of one try, too.
-// The issuer answers the same device a second time.
-const (
-	patience   = 20 * time.Second
-	oneTry     = 10 * time.Second
-	betweenTry = 500 * time.Millisecond
-)
-
-// errLater is the error of a request that an issuer can't answer now.
-var errLater = errors.New(engine.Later)
-
-// patiently makes a request, and again while nobody answers it.
-func patiently(ctx context.Context, request func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		try, cancel := context.WithTimeout(ctx, oneTry)
-		err := request(try)
-		cancel()
-		if !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, errLater) && !errors.Is(err, context.DeadlineExceeded) {
-			return err
-		}
-		if pause(ctx, betweenTry/2+rand.N(betweenTry)); ctx.Err() != nil {
-			return err
-		}
-	}
-}
+// oneTry is how long an issuer may take for an answer. It answers the same device a second time.
+const oneTry = 10 * time.Second
 
 // ask asks an issuer, over a connection of its own, for which it needs no JWT. A JWT in
 // the answer becomes that of the identity.
@@ -231,7 +204,7 @@ func (id *Identity) ask(ctx context.Context, request engine.Request) error {
 		return err
 	}
 	var answer engine.Answer
-	err = patiently(ctx, func(ctx context.Context) error {
+	err = streams.Retry(ctx, streams.Patience, oneTry, func(ctx context.Context) error {
 		reply, err := nc.RequestWithContext(ctx, streams.Enrol, data)
 		if err != nil {
 			return err
@@ -241,7 +214,7 @@ func (id *Identity) ask(ctx context.Context, request engine.Request) error {
 			return errors.New("the engine's answer is malformed")
 		}
 		if answer.Error == engine.Later {
-			return errLater
+			return streams.ErrLater
 		}
 		return nil
 	})

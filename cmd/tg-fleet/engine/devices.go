@@ -5,16 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tg-fleet/streams"
 )
-
-// quiet is how long the engine may take for the next message.
-const quiet = 10 * time.Second
 
 // Use is what the record has of the engine's disk.
 type Use struct {
@@ -29,11 +25,15 @@ func Recorded(ctx context.Context, nc *nats.Conn) (Use, error) {
 	if err != nil {
 		return Use{}, err
 	}
-	stream, err := js.Stream(ctx, streams.AuditStream)
-	if err != nil {
-		return Use{}, err
-	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(streams.Audit("*", "*")))
+	var info *jetstream.StreamInfo
+	err = streams.Retry(ctx, streams.Patience, streams.OneTry, func(ctx context.Context) error {
+		stream, err := js.Stream(ctx, streams.AuditStream)
+		if err != nil {
+			return err
+		}
+		info, err = stream.Info(ctx, jetstream.WithSubjectFilter(streams.Audit("*", "*")))
+		return err
+	})
 	if err != nil {
 		return Use{}, err
 	}
@@ -48,40 +48,15 @@ func Recorded(ctx context.Context, nc *nats.Conn) (Use, error) {
 
 // Devices returns what each device may do, revoked ones included.
 func Devices(ctx context.Context, nc *nats.Conn) ([]Grant, error) {
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return nil, err
-	}
-	consumer, err := js.OrderedConsumer(ctx, streams.EnrolStream, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, FilterSubjects: []string{streams.Device("*")}})
-	if err != nil {
-		return nil, err
-	}
-	info, err := consumer.Info(ctx)
-	if err != nil {
-		return nil, err
-	}
-	left := info.NumPending
-	if left == 0 {
-		return nil, nil
-	}
-	messages, err := consumer.Messages()
-	if err != nil {
-		return nil, err
-	}
-	defer messages.Stop()
 	var all []Grant
-	for ; left > 0; left-- {
-		ctx, cancel := context.WithTimeout(ctx, quiet)
-		msg, err := messages.Next(jetstream.NextContext(ctx))
-		cancel()
-		if err != nil {
-			return nil, err
-		}
+	config := jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, FilterSubjects: []string{streams.Device("*")}}
+	err := streams.Read(ctx, nc, streams.EnrolStream, config, func(msg jetstream.Msg) error {
 		var g Grant
 		if err := json.Unmarshal(msg.Data(), &g); err != nil {
-			return nil, fmt.Errorf("read %s: %w", msg.Subject(), err)
+			return fmt.Errorf("read %s: %w", msg.Subject(), err)
 		}
 		all = append(all, g)
-	}
-	return all, nil
+		return nil
+	})
+	return all, err
 }

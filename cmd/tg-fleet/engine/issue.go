@@ -143,7 +143,7 @@ func Issue(ctx context.Context, dir string, nc *nats.Conn, log *slog.Logger, rea
 	if err != nil {
 		return err
 	}
-	if err := nc.FlushTimeout(quiet); err != nil { // until then, the engine may not have the subscription
+	if err := nc.FlushTimeout(streams.Patience); err != nil { // until then, the engine may not have the subscription
 		return fmt.Errorf("tell the engine that requests are answered: %w", err)
 	}
 	ready()

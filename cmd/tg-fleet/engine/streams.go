@@ -52,12 +52,9 @@ func configs(replicas int) []jetstream.StreamConfig {
 	return all
 }
 
-const (
-	// startTimeout is how long machines that have just started may take to find each other.
-	// Until then they refuse to make streams, or give no answer.
-	startTimeout = time.Minute
-	oneTry       = 5 * time.Second
-)
+// startTimeout is how long machines that have just started may take to find each other. Until
+// then they refuse to make streams, or give no answer.
+const startTimeout = time.Minute
 
 // Apply makes the streams on the engine, and changes those whose configuration is another
 // one. The stream of the record is made and never changed.
@@ -66,43 +63,18 @@ func Apply(ctx context.Context, nc *nats.Conn, replicas int) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
 	for _, config := range configs(replicas) {
-		err := applyOne(ctx, js, config)
-		for starting(err) && ctx.Err() == nil {
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Second):
-				err = applyOne(ctx, js, config)
+		err := streams.Retry(ctx, startTimeout, streams.OneTry, func(ctx context.Context) error {
+			if config.Name == streams.AuditStream {
+				return applyAudit(ctx, js, config)
 			}
-		}
+			return applyStream(ctx, js, config)
+		})
 		if err != nil {
 			return fmt.Errorf("make the stream %s with %d copies: %w", config.Name, replicas, err)
 		}
 	}
 	return nil
-}
-
-// starting reports whether an error is that of an engine whose machines have not found each
-// other yet.
-func starting(err error) bool {
-	var refused *jetstream.APIError
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &refused) && (refused.Code == 503 || refused.ErrorCode == codeNoPeers)
-}
-
-const (
-	codeNoPeers = 10005 // too few machines, or too few with room, for the copies
-	codeNoRoom  = 10047
-)
-
-func applyOne(ctx context.Context, js jetstream.JetStream, config jetstream.StreamConfig) error {
-	ctx, cancel := context.WithTimeout(ctx, oneTry)
-	defer cancel()
-	if config.Name == streams.AuditStream {
-		return applyAudit(ctx, js, config)
-	}
-	return applyStream(ctx, js, config)
 }
 
 // applyStream makes a stream, or changes all of its configuration but when it writes, which
@@ -124,6 +96,8 @@ func applyStream(ctx context.Context, js jetstream.JetStream, config jetstream.S
 	return err
 }
 
+const codeNoRoom = 10047
+
 // most and least are between what the record gets of an engine's disk, in bytes.
 const most, least = 1 << 40, 1 << 28
 
@@ -134,7 +108,7 @@ func createAudit(ctx context.Context, js jetstream.JetStream, config jetstream.S
 	for config.MaxBytes = most; ; config.MaxBytes /= 2 {
 		_, err := js.CreateStream(ctx, config)
 		var refused *jetstream.APIError
-		tooLarge := errors.As(err, &refused) && (refused.ErrorCode == codeNoRoom || refused.ErrorCode == codeNoPeers)
+		tooLarge := errors.As(err, &refused) && (refused.ErrorCode == codeNoRoom || refused.ErrorCode == streams.CodeNoPeers)
 		if !tooLarge || config.MaxBytes == least {
 			return err
 		}

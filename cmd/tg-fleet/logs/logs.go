@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -34,8 +33,6 @@ const (
 	saveEvery = 1000
 	// auditPrefix begins the subjects of the stream; see [streams.Audit].
 	auditPrefix = "tg.audit."
-	// quiet is how long the engine may take for the next message.
-	quiet = 10 * time.Second
 )
 
 // cursor says how far a copy has come. What a file has beyond its size was written by a copy that did not
@@ -148,46 +145,38 @@ func (c *copying) pull(ctx context.Context, nc *nats.Conn) error {
 	if err != nil {
 		return err
 	}
-	s, err := js.Stream(ctx, streams.AuditStream)
+	var last uint64
+	err = streams.Retry(ctx, streams.Patience, streams.OneTry, func(ctx context.Context) error {
+		s, err := js.Stream(ctx, streams.AuditStream)
+		if err == nil {
+			last = s.CachedInfo().State.LastSeq
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	last := s.CachedInfo().State.LastSeq
 	if last < c.cursor.Seq {
 		return fmt.Errorf("the engine holds less than was copied: message %d is its last, and %d was copied; it was restored from an older copy, and what it gets again is compared if you copy into a new folder", last, c.cursor.Seq)
 	}
-	if last == c.cursor.Seq {
-		return nil
-	}
-	consumer, err := s.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: c.cursor.Seq + 1})
-	if err != nil {
-		return err
-	}
-	messages, err := consumer.Messages()
-	if err != nil {
-		return err
-	}
-	defer messages.Stop()
-	for n := 1; c.cursor.Seq < last; n++ {
-		ctx, cancel := context.WithTimeout(ctx, quiet)
-		msg, err := messages.Next(jetstream.NextContext(ctx))
-		cancel()
-		if err != nil {
-			return fmt.Errorf("after message %d: %w", c.cursor.Seq, err)
-		}
+	n := 0
+	config := jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: c.cursor.Seq + 1}
+	err = streams.Read(ctx, nc, streams.AuditStream, config, func(msg jetstream.Msg) error {
 		meta, err := msg.Metadata()
 		if err != nil {
 			return err
 		}
 		if err := c.take(msg.Subject(), msg.Data()); err != nil {
-			return fmt.Errorf("message %d: %w", meta.Sequence.Stream, err)
+			return err
 		}
 		c.cursor.Seq = meta.Sequence.Stream
-		if n%saveEvery == 0 {
-			if err := c.save(); err != nil {
-				return err
-			}
+		if n++; n%saveEvery == 0 {
+			return c.save()
 		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("after message %d: %w", c.cursor.Seq, err)
 	}
 	return nil
 }

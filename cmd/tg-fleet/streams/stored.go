@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -40,15 +39,6 @@ var (
 	ErrRefused = errors.New("the engine refuses the message")
 )
 
-// patience is how long one request may take. A path on which a message takes longer is
-// of no use.
-const patience = 20 * time.Second
-
-const (
-	again   = time.Second     // about how long a request waits that nobody has taken
-	oneRead = 5 * time.Second // a machine of the engine that has just ended may have taken it
-)
-
 // A Stored message is what a stream has on a subject.
 type Stored struct {
 	Subject string
@@ -57,33 +47,20 @@ type Stored struct {
 	Data    []byte
 }
 
-// request makes a request, and again while nobody takes it: an engine of several machines
-// chooses another leader for a stream when it has lost one.
-func request(ctx context.Context, nc *nats.Conn, msg *nats.Msg) (*nats.Msg, error) {
-	for {
-		reply, err := nc.RequestMsgWithContext(ctx, msg)
-		if !errors.Is(err, nats.ErrNoResponders) {
-			return reply, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(again/2 + rand.N(again)):
-		}
-	}
+// request makes a request with [Retry].
+func request(ctx context.Context, nc *nats.Conn, try time.Duration, msg *nats.Msg) (*nats.Msg, error) {
+	var reply *nats.Msg
+	err := Retry(ctx, Patience, try, func(ctx context.Context) error {
+		var err error
+		reply, err = nc.RequestMsgWithContext(ctx, msg)
+		return err
+	})
+	return reply, err
 }
 
 // Last returns the last message on a subject of a stream.
 func Last(ctx context.Context, nc *nats.Conn, stream, subject string) (Stored, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	var reply *nats.Msg
-	err := context.DeadlineExceeded
-	for errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		try, cancel := context.WithTimeout(ctx, oneRead)
-		reply, err = request(try, nc, &nats.Msg{Subject: Get(stream, subject)})
-		cancel()
-	}
+	reply, err := request(ctx, nc, OneTry, &nats.Msg{Subject: Get(stream, subject)})
 	if err != nil {
 		return Stored{}, fmt.Errorf("ask the engine for the last message on %s: %w", subject, err)
 	}
@@ -126,9 +103,7 @@ func Put(ctx context.Context, nc *nats.Conn, msg *nats.Msg, last *uint64) (uint6
 		}
 		msg.Header.Set(expected, strconv.FormatUint(*last, 10))
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	reply, err := request(ctx, nc, msg)
+	reply, err := request(ctx, nc, Patience, msg)
 	if err != nil {
 		return 0, fmt.Errorf("store a message on %s: %w", msg.Subject, err)
 	}
@@ -165,7 +140,7 @@ const maxAll = 1024
 
 // All returns the last message on each subject that matches a pattern.
 func All(ctx context.Context, nc *nats.Conn, stream, pattern string) ([]Stored, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	request, err := json.Marshal(map[string]any{"multi_last": []string{pattern}, "batch": maxAll})
 	if err != nil {
