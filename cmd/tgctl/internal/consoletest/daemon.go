@@ -2,8 +2,10 @@ package consoletest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
@@ -55,6 +57,7 @@ type Daemon struct {
 	Presence  *pb.PresenceState
 
 	Approvals []*pb.Approval
+	Sample    *pb.Approval // what Ask asks; one of Questions by default
 	Grants    []*pb.Grant
 	Decisions []*pb.Decision
 	Reports   []*pb.ReportRequest
@@ -129,6 +132,49 @@ func (f *Daemon) Serve(t *testing.T) (stop func()) {
 			t.Errorf("fake daemon: %v", err)
 		}
 	})
+}
+
+// Workflows returns workflows that list a surface, and one, term, that lists the terminal only.
+func Workflows(surface string) *pb.PolicySet {
+	return &pb.PolicySet{Detail: &pb.PolicyDetail{Workflows: []*pb.PolicyWorkflow{
+		{Name: "ops", Asks: "local", Require: "any", Surfaces: []string{"terminal", surface}},
+		{Name: "term", Asks: "local", Require: "any", Surfaces: []string{"terminal"}},
+		{Name: "presence", Asks: "local", Require: "presence", Surfaces: []string{"terminal", surface}},
+		{Name: "team", Asks: "slack", Require: "any", Surfaces: []string{"slack", surface}},
+	}}}
+}
+
+// Ask adds questions of a workflow, like Sample. Their subject names their id.
+func (f *Daemon) Ask(workflow string, ids ...string) {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	for _, id := range ids {
+		q := proto.CloneOf(cmp.Or(f.Sample, Questions()[1]))
+		q.Id, q.Workflow, q.Subject = id, workflow, []byte("the subject of "+id)
+		f.Approvals = append(f.Approvals, q)
+	}
+}
+
+// Change changes a question.
+func (f *Daemon) Change(id string, change func(*pb.Approval)) {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	for _, q := range f.Approvals {
+		if q.GetId() == id {
+			change(q)
+		}
+	}
+}
+
+// Decided returns the answers that came, as "ANSWER ID SUBJECT SURFACE".
+func (f *Daemon) Decided() []string {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	all := []string{}
+	for _, d := range f.Decisions {
+		all = append(all, fmt.Sprintf("%s %s %s %s", d.GetAnswer(), d.GetId(), d.GetSubject(), d.GetSurface()))
+	}
+	return all
 }
 
 // ShortDir returns a private directory with a path short enough for a socket in it.

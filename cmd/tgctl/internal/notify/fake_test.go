@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/godbus/dbus/v5"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/internal/test/rig"
@@ -204,12 +203,7 @@ func newNotifyTest(t *testing.T) *notifyTest {
 	t.Parallel()
 	dir := consoletest.ShortDir(t)
 	n := &notifyTest{T: t, bus: sessionbus.Start(t, dir), daemon: &consoletest.Daemon{Socket: filepath.Join(dir, "control.sock"), Status: &pb.StatusResponse{}}}
-	n.daemon.Set = &pb.PolicySet{Detail: &pb.PolicyDetail{Workflows: []*pb.PolicyWorkflow{
-		{Name: "ops", Asks: "local", Require: "any", Surfaces: []string{"terminal", "desktop"}},
-		{Name: "term", Asks: "local", Require: "any", Surfaces: []string{"terminal"}},
-		{Name: "presence", Asks: "local", Require: "presence", Surfaces: []string{"terminal", "desktop"}},
-		{Name: "team", Asks: "slack", Require: "any", Surfaces: []string{"slack", "desktop"}},
-	}}}
+	n.daemon.Set = consoletest.Workflows("desktop")
 	n.serve()
 	c := consoletest.New(n.daemon.Socket, Command).Pipe()
 	c.Env["DBUS_SESSION_BUS_ADDRESS"] = n.bus.Address
@@ -245,49 +239,23 @@ func (n *notifyTest) start() (end func()) {
 	return end
 }
 
-// asks adds questions like one of questions(), with the given ids.
-func (n *notifyTest) asks(workflow string, ids ...string) {
-	n.daemon.Mu.Lock()
-	defer n.daemon.Mu.Unlock()
-	for _, id := range ids {
-		q := proto.CloneOf(consoletest.Questions()[1])
-		q.Id, q.Workflow, q.Subject = id, workflow, []byte("the subject of "+id)
-		n.daemon.Approvals = append(n.daemon.Approvals, q)
-	}
-}
-
 // ends ends a question as if somebody else had decided it.
 func (n *notifyTest) ends(id string, state pb.ApprovalState) {
-	n.daemon.Mu.Lock()
-	defer n.daemon.Mu.Unlock()
-	for _, q := range n.daemon.Approvals {
-		if q.GetId() == id {
-			q.State, q.Arguments, q.Decider, q.Surface = state, nil, "ana (uid 1000)", "terminal"
-		}
-	}
-}
-
-// decided returns the answers that the daemon got.
-func (n *notifyTest) decided() []string {
-	n.daemon.Mu.Lock()
-	defer n.daemon.Mu.Unlock()
-	all := []string{}
-	for _, d := range n.daemon.Decisions {
-		all = append(all, fmt.Sprintf("%s %s %s %s", d.GetAnswer(), d.GetId(), d.GetSubject(), d.GetSurface()))
-	}
-	return all
+	n.daemon.Change(id, func(q *pb.Approval) {
+		q.State, q.Arguments, q.Decider, q.Surface = state, nil, "ana (uid 1000)", "terminal"
+	})
 }
 
 // decides waits for the answer want.
 func (n *notifyTest) decides(want string) {
 	n.Helper()
-	await(n.T, "the answer "+want, func() bool { return slices.Contains(n.decided(), want) })
+	await(n.T, "the answer "+want, func() bool { return slices.Contains(n.daemon.Decided(), want) })
 }
 
 // undecided fails if the daemon got an answer.
 func (n *notifyTest) undecided() {
 	n.Helper()
-	if got := n.decided(); len(got) > 0 {
+	if got := n.daemon.Decided(); len(got) > 0 {
 		n.Errorf("answers %q, want none", got)
 	}
 }

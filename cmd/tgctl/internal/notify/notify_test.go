@@ -32,7 +32,7 @@ func TestNotifyAnswers(t *testing.T) {
 		t.Run(test.button, func(t *testing.T) {
 			n := newNotifyTest(t)
 			desk := startNotifier(t, n.bus, fullDesktop...)
-			n.asks("ops", "A-7")
+			n.daemon.Ask("ops", "A-7")
 			n.start()
 			shown := desk.sees(t, "A-7")
 			if got := shown.labels(); got != "Approve Deny Show" {
@@ -42,7 +42,7 @@ func TestNotifyAnswers(t *testing.T) {
 			n.decides(test.want)
 			desk.gone(t, "A-7")
 			n.logs("answered", "A-7", strings.ToLower(test.button))
-			if got := n.decided(); len(got) != 1 {
+			if got := n.daemon.Decided(); len(got) != 1 {
 				t.Errorf("answers %q, want one", got)
 			}
 		})
@@ -76,11 +76,9 @@ func TestNotifyOffersNoMoreThanCounts(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			n := newNotifyTest(t)
 			desk := startNotifier(t, n.bus, "body", "actions")
-			n.asks(test.workflow, "A-7")
+			n.daemon.Ask(test.workflow, "A-7")
 			if test.change != nil {
-				n.daemon.Mu.Lock()
-				test.change(n.daemon.Approvals[0])
-				n.daemon.Mu.Unlock()
+				n.daemon.Change("A-7", test.change)
 			}
 			n.start()
 			shown := desk.sees(t, "A-7")
@@ -100,7 +98,7 @@ func TestNotifyOffersNoMoreThanCounts(t *testing.T) {
 func TestNotifyRefusesForgedPresses(t *testing.T) {
 	n := newNotifyTest(t)
 	desk := startNotifier(t, n.bus, fullDesktop...)
-	n.asks("ops", "A-7")
+	n.daemon.Ask("ops", "A-7")
 	n.start()
 	shown := desk.sees(t, "A-7")
 	forger := connectTo(t, n.bus)
@@ -145,7 +143,7 @@ func TestNotifyRefusesForgedPresses(t *testing.T) {
 	// The real press still counts after that.
 	desk.press(t, shown, "Approve")
 	n.decides("ANSWER_APPROVE A-7 the subject of A-7 desktop")
-	if got := n.decided(); len(got) != 1 {
+	if got := n.daemon.Decided(); len(got) != 1 {
 		t.Errorf("answers %q, want one", got)
 	}
 	if strings.Contains(n.log.String(), shown.nonce()) {
@@ -157,7 +155,7 @@ func TestNotifyRefusesForgedPresses(t *testing.T) {
 func TestNotifyFlood(t *testing.T) {
 	n := newNotifyTest(t)
 	desk := startNotifier(t, n.bus, fullDesktop...)
-	n.asks("ops", "A-7")
+	n.daemon.Ask("ops", "A-7")
 	n.start()
 	shown := desk.sees(t, "A-7")
 	forger := connectTo(t, n.bus)
@@ -182,7 +180,7 @@ func TestNotifyPressedTooSoon(t *testing.T) {
 	n.app.Now = func() time.Time { return time.Unix(0, now.Load()) }
 	desk := startNotifier(t, n.bus, fullDesktop...)
 	n.start()
-	n.asks("ops", "A-7")
+	n.daemon.Ask("ops", "A-7")
 	await(t, "the question is shown", func() bool {
 		if len(desk.titled("A-7")) > 0 {
 			return true
@@ -204,7 +202,7 @@ func TestNotifyPressedTooSoon(t *testing.T) {
 func TestNotifyEndedElsewhere(t *testing.T) {
 	n := newNotifyTest(t)
 	desk := startNotifier(t, n.bus, fullDesktop...)
-	n.asks("ops", "A-6", "A-7", "A-8")
+	n.daemon.Ask("ops", "A-6", "A-7", "A-8")
 	n.start()
 	six, seven, eight := desk.sees(t, "A-6"), desk.sees(t, "A-7"), desk.sees(t, "A-8")
 	n.ends("A-6", pb.ApprovalState_APPROVAL_STATE_REJECTED)
@@ -249,7 +247,7 @@ func TestNotifyRefusedByTheDaemon(t *testing.T) {
 			n := newNotifyTest(t)
 			n.daemon.DecideErr = test.err
 			desk := startNotifier(t, n.bus, fullDesktop...)
-			n.asks("ops", "A-7")
+			n.daemon.Ask("ops", "A-7")
 			n.start()
 			first := desk.sees(t, "A-7")
 			desk.press(t, first, "Approve")
@@ -269,10 +267,10 @@ func TestNotifyRefusedByTheDaemon(t *testing.T) {
 func TestNotifyClosed(t *testing.T) {
 	n := newNotifyTest(t)
 	desk := startNotifier(t, n.bus, fullDesktop...)
-	n.asks("ops", "A-7")
+	n.daemon.Ask("ops", "A-7")
 	n.start()
 	desk.dismiss(t, desk.sees(t, "A-7").id)
-	n.asks("ops", "A-8")
+	n.daemon.Ask("ops", "A-8")
 	desk.sees(t, "A-8")
 	if len(desk.titled("A-7")) > 0 {
 		t.Error("what was closed came back")
@@ -293,7 +291,7 @@ func TestNotifyBurst(t *testing.T) {
 	for i := range 30 {
 		ids = append(ids, fmt.Sprint("A-", i+1))
 	}
-	n.asks("ops", ids...)
+	n.daemon.Ask("ops", ids...)
 	many := desk.sees(t, "30 questions wait")
 	if got := many.labels(); got != "Show" || !strings.Contains(many.body, "30 from filesystem") || !strings.Contains(many.body, "tgctl approvals watch") {
 		t.Errorf("buttons %q, text:\n%s", got, many.body)
@@ -325,7 +323,7 @@ func TestNotifyChurn(t *testing.T) {
 	n.start()
 	for i := range maxPopups + 1 {
 		id := fmt.Sprint("A-", i+1)
-		n.asks("ops", id)
+		n.daemon.Ask("ops", id)
 		await(t, "a notification of "+id, func() bool {
 			return len(desk.titled(id+":"))+len(desk.titled("1 question waits")) > 0
 		})
@@ -336,7 +334,7 @@ func TestNotifyChurn(t *testing.T) {
 	}
 	desk.sees(t, "1 question waits")
 	ahead.Add(int64(popupsIn))
-	n.asks("ops", "A-100") // any event makes notify check again
+	n.daemon.Ask("ops", "A-100") // any event makes notify check again
 	desk.sees(t, "A-100:")
 	desk.sees(t, fmt.Sprint("A-", maxPopups+1, ":"))
 	desk.gone(t, "question waits")
@@ -346,7 +344,7 @@ func TestNotifyChurn(t *testing.T) {
 func TestNotifyWithoutButtons(t *testing.T) {
 	n := newNotifyTest(t)
 	desk := startNotifier(t, n.bus, "body")
-	n.asks("ops", "A-7")
+	n.daemon.Ask("ops", "A-7")
 	n.start()
 	shown := desk.sees(t, "A-7")
 	if len(shown.actions) > 0 || !strings.HasSuffix(shown.body, "\nAnswer it in a terminal: tgctl approvals show A-7") {
@@ -358,8 +356,8 @@ func TestNotifyWithoutButtons(t *testing.T) {
 func TestNotifyAsksWhereItShould(t *testing.T) {
 	n := newNotifyTest(t)
 	desk := startNotifier(t, n.bus, fullDesktop...)
-	n.asks("team", "A-7")
-	n.asks("ops", "A-8")
+	n.daemon.Ask("team", "A-7")
+	n.daemon.Ask("ops", "A-8")
 	n.start()
 	desk.sees(t, "A-8")
 	if len(desk.titled("A-7")) > 0 {
@@ -373,7 +371,7 @@ func TestNotifyShow(t *testing.T) {
 	terminal, ran := fakeTerminal(t)
 	n.env["TERMINAL"] = terminal
 	desk := startNotifier(t, n.bus, fullDesktop...)
-	n.asks("ops", "A-7")
+	n.daemon.Ask("ops", "A-7")
 	end := n.start()
 	desk.press(t, desk.sees(t, "A-7"), "Show")
 	await(t, "a terminal", func() bool { return ran() == "/nowhere/tgctl approvals watch A-7\n" })
@@ -401,7 +399,7 @@ func TestNotifyShowWithoutATerminal(t *testing.T) {
 	n := newNotifyTest(t)
 	n.env["TERMINAL"] = "/nowhere/xterm"
 	desk := startNotifier(t, n.bus, fullDesktop...)
-	n.asks("ops", "A-7")
+	n.daemon.Ask("ops", "A-7")
 	n.start()
 	desk.press(t, desk.sees(t, "A-7"), "Show")
 	if told := desk.sees(t, "No terminal could be opened"); !strings.Contains(told.body, "terminal: tgctl approvals watch A-7") {
@@ -432,7 +430,7 @@ func fakeTerminal(t *testing.T) (path string, ran func() string) {
 func TestNotifyDaemonRestart(t *testing.T) {
 	n := newNotifyTest(t)
 	desk := startNotifier(t, n.bus, fullDesktop...)
-	n.asks("ops", "A-6", "A-7")
+	n.daemon.Ask("ops", "A-6", "A-7")
 	n.start()
 	desk.sees(t, "A-6")
 	seven := desk.sees(t, "A-7")
@@ -446,7 +444,7 @@ func TestNotifyDaemonRestart(t *testing.T) {
 	desk.gone(t, "A-6")
 	desk.press(t, desk.sees(t, "A-7: write_file"), "Deny")
 	n.decides("ANSWER_DENY A-7 the subject of A-7 desktop")
-	if got := n.decided(); len(got) != 1 {
+	if got := n.daemon.Decided(); len(got) != 1 {
 		t.Errorf("answers %q, want one", got)
 	}
 	if got := strings.Count(n.log.String(), "lost the connection to the daemon"); got != 1 {
@@ -458,7 +456,7 @@ func TestNotifyDaemonRestart(t *testing.T) {
 // for a while. The question is always shown by the current one.
 func TestNotifyAnotherNotificationDaemon(t *testing.T) {
 	n := newNotifyTest(t)
-	n.asks("ops", "A-7")
+	n.daemon.Ask("ops", "A-7")
 	n.start()
 	n.logs("no notification daemon on the session bus; waiting for one")
 	first := startNotifier(t, n.bus, fullDesktop...)
@@ -493,10 +491,10 @@ func TestNotifyNotShown(t *testing.T) {
 	desk.mu.Lock()
 	desk.full = true
 	desk.mu.Unlock()
-	n.asks("ops", "A-7")
+	n.daemon.Ask("ops", "A-7")
 	n.start()
 	n.logs("cannot show questions; see them with tgctl approvals", "ExcessNotificationGeneration")
-	n.asks("ops", "A-8") // no reason to retry at once
+	n.daemon.Ask("ops", "A-8") // no reason to retry at once
 	n.ends("A-8", pb.ApprovalState_APPROVAL_STATE_REJECTED)
 	time.Sleep(2 * gathering)
 	desk.mu.Lock()
@@ -506,7 +504,7 @@ func TestNotifyNotShown(t *testing.T) {
 	desk.full = false
 	desk.mu.Unlock()
 	ahead.Store(int64(retry))
-	n.asks("ops", "A-9")
+	n.daemon.Ask("ops", "A-9")
 	desk.sees(t, "A-7")
 	desk.sees(t, "A-9")
 }
@@ -515,7 +513,7 @@ func TestNotifyNotShown(t *testing.T) {
 func TestNotifyBusRestart(t *testing.T) {
 	n := newNotifyTest(t)
 	startNotifier(t, n.bus, fullDesktop...).conn.Close()
-	n.asks("ops", "A-7")
+	n.daemon.Ask("ops", "A-7")
 	n.start()
 	n.logs("no notification daemon")
 	n.bus.Stop()
@@ -547,7 +545,7 @@ func TestNotifyIsNotBusy(t *testing.T) {
 	t.Cleanup(func() { l.Close() })
 	n := newNotifyTest(t)
 	n.env["DBUS_SESSION_BUS_ADDRESS"] = "unix:path=" + l.Addr().String()
-	n.asks("ops", "A-7")
+	n.daemon.Ask("ops", "A-7")
 	began := time.Now()
 	n.start()
 	await(t, "it tries again", func() bool { return tries.Load() >= 4 })
@@ -565,7 +563,7 @@ func TestNotifyWaitsForTheDaemon(t *testing.T) {
 	n := newNotifyTest(t)
 	n.stop()
 	desk := startNotifier(t, n.bus, fullDesktop...)
-	n.asks("ops", "A-7")
+	n.daemon.Ask("ops", "A-7")
 	n.start()
 	n.logs("the daemon is not running; waiting for it")
 	n.serve()
@@ -576,7 +574,7 @@ func TestNotifyWaitsForTheDaemon(t *testing.T) {
 func TestNotifyLeavesNothing(t *testing.T) {
 	n := newNotifyTest(t)
 	desk := startNotifier(t, n.bus, fullDesktop...)
-	n.asks("ops", "A-7")
+	n.daemon.Ask("ops", "A-7")
 	end := n.start()
 	desk.sees(t, "A-7")
 	end()

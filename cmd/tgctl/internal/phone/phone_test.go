@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
@@ -45,12 +43,9 @@ func newFixture(t *testing.T, values bool) *fixture {
 	t.Parallel()
 	dir := consoletest.ShortDir(t)
 	f := &fixture{T: t, ntfy: newFakeNtfy(t), daemon: &consoletest.Daemon{Socket: filepath.Join(dir, "control.sock"), Status: &pb.StatusResponse{}}}
-	f.daemon.Set = &pb.PolicySet{Detail: &pb.PolicyDetail{Workflows: []*pb.PolicyWorkflow{
-		{Name: "ops", Asks: "local", Require: "any", Surfaces: []string{"terminal", "phone"}},
-		{Name: "term", Asks: "local", Require: "any", Surfaces: []string{"terminal"}},
-		{Name: "presence", Asks: "local", Require: "presence", Surfaces: []string{"terminal", "phone"}},
-		{Name: "team", Asks: "slack", Require: "any", Surfaces: []string{"slack", "phone"}},
-	}}}
+	f.daemon.Set = consoletest.Workflows("phone")
+	f.daemon.Sample = consoletest.Questions()[1]
+	f.daemon.Sample.Server, f.daemon.Sample.Facts = "files", []string{"secret: a key of example.com (content)", "outside: /home/ana/notes.txt"}
 	t.Cleanup(f.daemon.Serve(t))
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -104,32 +99,9 @@ func (f *fixture) start() (stop func()) {
 	return stop
 }
 
-// asks adds questions of a workflow.
-func (f *fixture) asks(workflow string, ids ...string) {
-	f.daemon.Mu.Lock()
-	defer f.daemon.Mu.Unlock()
-	for _, id := range ids {
-		q := proto.CloneOf(consoletest.Questions()[1])
-		q.Id, q.Workflow, q.Subject, q.Server = id, workflow, []byte("the subject of "+id), "files"
-		q.Facts = []string{"secret: a key of example.com (content)", "outside: /home/ana/notes.txt"}
-		f.daemon.Approvals = append(f.daemon.Approvals, q)
-	}
-}
-
-// change changes a question.
-func (f *fixture) change(id string, change func(*pb.Approval)) {
-	f.daemon.Mu.Lock()
-	defer f.daemon.Mu.Unlock()
-	for _, q := range f.daemon.Approvals {
-		if q.GetId() == id {
-			change(q)
-		}
-	}
-}
-
 // ends ends a question as if it had been answered at a terminal.
 func (f *fixture) ends(id string) {
-	f.change(id, func(q *pb.Approval) {
+	f.daemon.Change(id, func(q *pb.Approval) {
 		q.State, q.Arguments, q.Decider, q.Surface, q.Note = approved, nil, "pid 7 /usr/bin/tgctl on /dev/pts/3", "terminal", "it is notes.txt"
 	})
 }
@@ -150,21 +122,10 @@ func (f *fixture) sees(title string, texts ...string) *published {
 	return found
 }
 
-// decided returns the answers that the daemon got.
-func (f *fixture) decided() []string {
-	f.daemon.Mu.Lock()
-	defer f.daemon.Mu.Unlock()
-	all := []string{}
-	for _, d := range f.daemon.Decisions {
-		all = append(all, fmt.Sprintf("%s %s %s %s", d.GetAnswer(), d.GetId(), d.GetSubject(), d.GetSurface()))
-	}
-	return all
-}
-
 // decides waits for answers.
 func (f *fixture) decides(want ...string) {
 	f.Helper()
-	await(f.T, fmt.Sprintf("the answers %q", want), func() bool { return slices.Equal(f.decided(), want) })
+	await(f.T, fmt.Sprintf("the answers %q", want), func() bool { return slices.Equal(f.daemon.Decided(), want) })
 }
 
 // reports waits for a report.
@@ -192,7 +153,7 @@ func TestAnswers(t *testing.T) {
 	} {
 		t.Run(test.button, func(t *testing.T) {
 			f := newFixture(t, true)
-			f.asks("ops", "A-7")
+			f.daemon.Ask("ops", "A-7")
 			f.start()
 			m := f.sees("A-7: write_file on files", `"path": "/home/ana/notes.txt"`, `\u{202e}`, "secret: a key of example.com", "until")
 			if m.labels() != "Approve Deny Show" || m.Priority != priorityHigh || m.Token != "tk_secret" {
@@ -240,9 +201,9 @@ func TestOffersNoMoreThanCounts(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFixture(t, test.values)
-			f.asks(test.workflow, "A-7")
+			f.daemon.Ask(test.workflow, "A-7")
 			if test.change != nil {
-				f.change("A-7", test.change)
+				f.daemon.Change("A-7", test.change)
 			}
 			f.start()
 			m := f.sees("A-7", test.says)
@@ -256,9 +217,9 @@ func TestOffersNoMoreThanCounts(t *testing.T) {
 // Without values nothing leaves that follows from the arguments, also when Show is pressed, and at the end.
 func TestValuesStay(t *testing.T) {
 	f := newFixture(t, false)
-	f.asks("ops", "A-7")
-	f.change("A-7", func(q *pb.Approval) { q.Method, q.Tool = "resources/read", "file:///home/ana/notes.txt" })
-	f.asks("ops", "A-8")
+	f.daemon.Ask("ops", "A-7")
+	f.daemon.Change("A-7", func(q *pb.Approval) { q.Method, q.Tool = "resources/read", "file:///home/ana/notes.txt" })
+	f.daemon.Ask("ops", "A-8")
 	f.start()
 	f.sees("A-7: resources/read on files", "secret: carries what looks like a key, token or password")
 	f.ntfy.press(f.sees("A-8: write_file on files").button("Show"))
@@ -273,16 +234,16 @@ func TestValuesStay(t *testing.T) {
 			t.Errorf("a value has left:\n%s\n%s", m.Title, m.Message)
 		}
 	}
-	if len(f.decided()) > 0 {
-		t.Errorf("Show has answered: %q", f.decided())
+	if len(f.daemon.Decided()) > 0 {
+		t.Errorf("Show has answered: %q", f.daemon.Decided())
 	}
 }
 
 // Questions that are asked on Slack are not sent.
 func TestSlackStaysOnSlack(t *testing.T) {
 	f := newFixture(t, true)
-	f.asks("team", "A-6")
-	f.asks("ops", "A-7")
+	f.daemon.Ask("team", "A-6")
+	f.daemon.Ask("ops", "A-7")
 	f.start()
 	f.ntfy.press(f.sees("A-7").button("Deny"))
 	f.sees("A-7", "denied")
@@ -297,7 +258,7 @@ func TestSlackStaysOnSlack(t *testing.T) {
 // and too long. A code counts once. None of them ends the stream.
 func TestRefusesWhatIsNotFromAButton(t *testing.T) {
 	f := newFixture(t, true)
-	f.asks("ops", "A-7", "A-8")
+	f.daemon.Ask("ops", "A-7", "A-8")
 	f.start()
 	m, other := f.sees("A-7"), f.sees("A-8")
 	deny, approve := m.button("Deny"), m.button("Approve")
@@ -326,7 +287,7 @@ func TestRefusesWhatIsNotFromAButton(t *testing.T) {
 		forged.Body = test.body
 		f.ntfy.press(&forged)
 		f.reports(test.id, test.why)
-		if got := f.decided(); len(got) > 0 {
+		if got := f.daemon.Decided(); len(got) > 0 {
 			t.Fatalf("%q has answered: %q", test.body, got)
 		}
 	}
@@ -341,7 +302,7 @@ func TestRefusesWhatIsNotFromAButton(t *testing.T) {
 // Whoever answers too late is told how the question had ended.
 func TestTooLate(t *testing.T) {
 	f := newFixture(t, true)
-	f.asks("ops", "A-7")
+	f.daemon.Ask("ops", "A-7")
 	f.start()
 	m := f.sees("A-7")
 	f.daemon.Mu.Lock()
@@ -359,7 +320,7 @@ func TestTooLate(t *testing.T) {
 // An answer that the daemon does not take can be given again, and the phone says why it was not taken.
 func TestNotTaken(t *testing.T) {
 	f := newFixture(t, true)
-	f.asks("ops", "A-7")
+	f.daemon.Ask("ops", "A-7")
 	f.start()
 	m := f.sees("A-7")
 	refuse := func(err error) {
@@ -379,7 +340,7 @@ func TestNotTaken(t *testing.T) {
 // A restart sends nothing twice, takes answers that were given meanwhile, and shows ends that came meanwhile.
 func TestRestart(t *testing.T) {
 	f := newFixture(t, true)
-	f.asks("ops", "A-7", "A-8", "A-9")
+	f.daemon.Ask("ops", "A-7", "A-8", "A-9")
 	stop := f.start()
 	seven := f.sees("A-7")
 	f.sees("A-8")
@@ -408,7 +369,7 @@ func TestRestart(t *testing.T) {
 // When the stream is cut, answers that came meanwhile are not lost.
 func TestReconnects(t *testing.T) {
 	f := newFixture(t, true)
-	f.asks("ops", "A-7", "A-8")
+	f.daemon.Ask("ops", "A-7", "A-8")
 	f.start()
 	seven, eight := f.sees("A-7"), f.sees("A-8")
 	f.ntfy.press(seven.button("Deny"))
@@ -446,7 +407,7 @@ func TestServerErrors(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFixture(t, true)
 			f.ntfy.refuseOnce(test.answers...)
-			f.asks("ops", "A-7")
+			f.daemon.Ask("ops", "A-7")
 			f.start()
 			f.logs(test.logs)
 			f.sees("A-7", test.then)
@@ -486,7 +447,7 @@ func TestNotAllowed(t *testing.T) {
 	t.Run("publish", func(t *testing.T) {
 		f := newFixture(t, true)
 		f.ntfy.refuseOnce(status(401))
-		f.asks("ops", "A-7")
+		f.daemon.Ask("ops", "A-7")
 		f.start()
 		if err := <-f.ended; err == nil || !strings.Contains(err.Error(), "publish questions: the ntfy server: it does not allow that") {
 			t.Errorf("ended with %v", err)
@@ -537,11 +498,11 @@ func TestHostileStream(t *testing.T) {
 			f := newFixture(t, true)
 			f.o.pace.idle = 200 * time.Millisecond
 			f.ntfy.strangely = test.answer
-			f.asks("ops", "A-7")
+			f.daemon.Ask("ops", "A-7")
 			f.start()
 			m := f.sees("A-7")
 			f.logs(test.logs)
-			if got := f.decided(); len(got) > 0 {
+			if got := f.daemon.Decided(); len(got) > 0 {
 				t.Errorf("answered: %q", got)
 			}
 			f.ntfy.mu.Lock()
@@ -557,7 +518,7 @@ func TestHostileStream(t *testing.T) {
 func TestMany(t *testing.T) {
 	f := newFixture(t, true)
 	for i := range maxAlone + 2 {
-		f.asks("ops", fmt.Sprint("A-", i+1))
+		f.daemon.Ask("ops", fmt.Sprint("A-", i+1))
 	}
 	f.start()
 	f.sees("2 more questions wait", "tgctl queue")
@@ -576,10 +537,10 @@ func TestMany(t *testing.T) {
 // A question whose agent has moved on can be answered, for the repeated call.
 func TestMovedOn(t *testing.T) {
 	f := newFixture(t, true)
-	f.asks("ops", "A-7")
+	f.daemon.Ask("ops", "A-7")
 	f.start()
 	f.sees("A-7")
-	f.change("A-7", func(q *pb.Approval) { q.Parked, q.Waiting = true, 0 })
+	f.daemon.Change("A-7", func(q *pb.Approval) { q.Parked, q.Waiting = true, 0 })
 	m := f.sees("A-7", string(approval.WhenMovedOn))
 	if m.Priority != priorityLow {
 		t.Errorf("priority %d", m.Priority)

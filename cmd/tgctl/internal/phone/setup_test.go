@@ -233,7 +233,7 @@ func TestRealServer(t *testing.T) {
 	if at, err := tryTopics(t.Context(), nil, f.s); err != nil || at == "" {
 		t.Fatalf("try the topics: %q, %v", at, err)
 	}
-	f.asks("ops", "A-7", "A-8")
+	f.daemon.Ask("ops", "A-7", "A-8")
 	stop := f.start()
 	seven := readReal(t, server, f.s.Topic, "A-7: write_file on files", "")
 	eight := readReal(t, server, f.s.Topic, "A-8: write_file on files", "")
