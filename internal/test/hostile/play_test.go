@@ -14,8 +14,8 @@ const (
 	// promptly is how long a good message may take.
 	promptly = 20 * time.Second
 
-	// leaving is how long a shim may take to end when its agent has hung up.
-	leaving = 10 * time.Second
+	// lingering is how long a shim whose server has ended is given to end before its agent hangs up.
+	lingering = 10 * time.Second
 
 	// late is waited for lines that come after all that could be waited for.
 	late = 20 * time.Millisecond
@@ -273,14 +273,15 @@ func (p *play) finish() {
 			p.shim.HangUp()
 		}
 		// It may stay for the agent to hang up, but must have answered by then.
-		if _, ok := p.shim.Wait(leaving); !ok {
+		if _, ok := p.shim.Wait(lingering); !ok {
 			p.shim.HangUp()
 		}
 		return
 	}
 	p.shim.HangUp()
-	if _, ok := p.shim.Wait(leaving); !ok {
-		p.bad("the shim still runs %v after its standard input was closed", leaving)
+	// The daemon alone waits eight seconds for an answer that does not come.
+	if _, ok := p.shim.Wait(rig.Timeout); !ok {
+		p.bad("the shim still runs %v after its standard input was closed", rig.Timeout)
 	}
 }
 

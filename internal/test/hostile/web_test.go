@@ -637,7 +637,7 @@ func bystanders(t *testing.T, fixture *rig.Fixture, env []string) (stop func()) 
 		}
 		for _, v := range []*visit{pipes, web} {
 			v.shim.HangUp()
-			if _, ok := v.shim.Wait(leaving); !ok {
+			if _, ok := v.shim.Wait(rig.Timeout); !ok {
 				t.Error("the shim of a bystander does not end")
 			}
 		}
