@@ -145,6 +145,10 @@ func callTogether(t *testing.T, fixture *rig.Fixture, env []string, c *counter, 
 	if got := int(c.connections.Load()); got > most {
 		t.Errorf("%d sessions have had %d connections, of at most %d", len(shims), got, most)
 	}
+	// Nothing that is answered tells that a stream is open.
+	for end := time.Now().Add(rig.Timeout); c.offers && int(c.streams.Load()) < len(shims) && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
 	if got := int(c.streams.Load()); c.offers && got != len(shims) {
 		t.Errorf("%d sessions have %d streams", len(shims), got)
 	}
