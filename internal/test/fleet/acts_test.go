@@ -144,7 +144,7 @@ func TestForbiddenActs(t *testing.T) {
 // settle returns when the engine has done what a connection has asked for.
 func (x *acts) settle(t *testing.T, nc *nats.Conn) {
 	t.Helper()
-	must(t, nc.FlushTimeout(10*time.Second))
+	must(t, nc.FlushTimeout(time.Minute))
 	_, err := streams.Last(t.Context(), x.b.Conn, streams.PolicyStream, streams.Policy("dev"))
 	must(t, err)
 }
@@ -264,7 +264,7 @@ func TestAimedAtSubscriptions(t *testing.T) {
 	_, err = streams.Put(t.Context(), x.admin, &nats.Msg{Subject: streams.Policy("dev"), Data: []byte("a true policy")}, nil)
 	must(t, err)
 	for {
-		msg, err := live.NextMsg(10 * time.Second)
+		msg, err := live.NextMsg(time.Minute)
 		must(t, err)
 		stored, ok := streams.Live(msg, streams.PolicyStream)
 		if !ok {

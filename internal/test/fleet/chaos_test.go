@@ -167,7 +167,7 @@ func newChaos(t *testing.T) *chaos {
 			nc.Close()
 			break
 		}
-		if tries == 100 {
+		if tries == 600 {
 			t.Fatal(err, x.server.said.String())
 		}
 		time.Sleep(100 * time.Millisecond)

@@ -144,7 +144,7 @@ func TestReport(t *testing.T) {
 					break
 				}
 			}
-			if tries == 100 {
+			if tries == 600 {
 				t.Fatalf("no report with %d questions: %v", pending, err)
 			}
 			time.Sleep(100 * time.Millisecond)

@@ -264,14 +264,9 @@ func TestStateOfCourier(t *testing.T) {
 	m := o.newMember(t, engine.Grant{Role: engine.Device, Group: "dev"}, nil)
 	m.start(t)
 	path := filepath.Join(m.log.dir, "state.json")
-	for until := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	until(t, "the courier tells that it is connected", func() bool {
 		text, err := os.ReadFile(path)
 		var s courier.State
-		if err == nil && json.Unmarshal(text, &s) == nil && s.Connected && s.Engine != "" {
-			return
-		}
-		if time.Now().After(until) {
-			t.Fatalf("the courier tells %s (%v)", text, err)
-		}
-	}
+		return err == nil && json.Unmarshal(text, &s) == nil && s.Connected && s.Engine != ""
+	})
 }

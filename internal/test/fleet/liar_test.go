@@ -62,7 +62,7 @@ func (o *organization) asEngine(t *testing.T) *nats.Conn {
 	must(t, err)
 	ca, err := engine.CA(o.dir)
 	must(t, err)
-	nc, err := nats.Connect(o.address, nats.Secure(engine.Pinned(ca, o.address)), nats.UserJWT(func() (string, error) { return token, nil }, user.Sign))
+	nc, err := nats.Connect(o.address, nats.Secure(engine.Pinned(ca, o.address)), nats.UserJWT(func() (string, error) { return token, nil }, user.Sign), nats.Timeout(time.Minute))
 	must(t, err)
 	t.Cleanup(nc.Close)
 	return nc
@@ -81,7 +81,7 @@ func (o *organization) key(t *testing.T, name string) nkeys.KeyPair {
 // removeAudit removes the stream, so that this engine answers for it. The keys of the
 // account may do that.
 func removeAudit(l *liar) error {
-	reply, err := l.nc.Request("$JS.API.STREAM.DELETE."+streams.AuditStream, nil, 10*time.Second)
+	reply, err := l.nc.Request("$JS.API.STREAM.DELETE."+streams.AuditStream, nil, time.Minute)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (l *liar) answer(t *testing.T) {
 		_ = l.nc.PublishMsg(answer)
 	})
 	must(t, err)
-	must(t, l.nc.FlushTimeout(10*time.Second))
+	must(t, l.nc.FlushTimeout(time.Minute))
 }
 
 // last is what an honest engine says: the last batch.
@@ -167,7 +167,7 @@ func TestForgedCursor(t *testing.T) {
 		l.stored, l.ack, l.cursor = nil, acknowledges, func() []byte { return data }
 		l.mu.Unlock()
 		u := &courier.Uploader{Conn: link.Conn, Device: link.Device, Log: logID, Read: mine.read}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		if err := u.Run(ctx); !errors.Is(err, courier.ErrFork) {
 			t.Errorf("%s: %v", name, err)
 		}
