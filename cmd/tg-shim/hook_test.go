@@ -141,7 +141,7 @@ func TestHookWaitsForAPerson(t *testing.T) {
 }
 
 // A call waits as long as its own hook says, not as the first event of the agent did: it is parked
-// before the agent gives up. Repeated, it is judged again, though the agent gives it no id.
+// before the agent gives up, of which a busy machine needs some seconds. Repeated, it is judged again, though the agent gives it no id.
 func TestHookParks(t *testing.T) {
 	h := newFixture(t, hookConfiguration)
 	h.StartDaemon()
@@ -150,7 +150,7 @@ func TestHookParks(t *testing.T) {
 		t.Fatal(err)
 	}
 	const script = `echo '{"hook_event_name":"SessionStart"}' | "$0" hook --socket "$1" --limit 1h --report claude-code
-for i in 1 2; do "$0" hook --socket "$1" --limit 2s claude-code <"$2" || exit; done`
+for i in 1 2; do "$0" hook --socket "$1" --limit 12s claude-code <"$2" || exit; done`
 	cmd := exec.Command("timeout", "60", "sh", "-c", script, rig.Shipped(t, "tg-shim"), h.Socket(), event)
 	cmd.Env, cmd.Dir = h.Env, h.Path("work")
 	out, err := cmd.CombinedOutput()
