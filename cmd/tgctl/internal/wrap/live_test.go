@@ -161,10 +161,10 @@ func nohup(cmd *exec.Cmd) {
 func TestWrapLauncher(t *testing.T) {
 	h := newWrapFixture(t)
 	cmd := h.wrap("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done")
-	agent, end := h.started(cmd)
+	// They are sent before the launcher is started, and so are there long before it returns.
 	h.attached(1)
 	h.attached(2)
-	time.Sleep(50 * time.Millisecond) // until the events have arrived; a real launcher is slower
+	agent, end := h.started(cmd)
 	h.write(filepath.Join(h.home, "go"), "", 0o600)
 	eventually(t, "the launcher ends", func() bool { return !alive(agent) })
 	h.attached(1)
@@ -216,8 +216,8 @@ func TestWrapWait(t *testing.T) {
 	// Nothing attached, and the person presses Ctrl-C.
 	os.Remove(filepath.Join(h.home, "pid"))
 	cmd = h.wrap("echo $$ > pid", "--wait")
-	_, end = h.started(cmd)
-	time.Sleep(100 * time.Millisecond)
+	agent, end := h.started(cmd)
+	eventually(t, "the launcher ends", func() bool { return !alive(agent) })
 	cmd.Process.Signal(unix.SIGINT)
 	if r := end(); r.code != 0 {
 		t.Errorf("exit %d: %s", r.code, r.err)
