@@ -160,6 +160,20 @@ func (b *Browser) Go(address string) {
 	b.Ask("Page.navigate", map[string]any{"url": address}, nil)
 }
 
+// Reload loads the page again, and returns when the one before has gone: until then it would answer.
+func (b *Browser) Reload() {
+	b.t.Helper()
+	b.Eval("window.isOld = true")
+	b.Ask("Page.reload", map[string]any{}, nil)
+	b.Await("!window.isOld && document.readyState === 'complete'")
+}
+
+// awaited returns the promise of an expression, a moment later. It is false where the expression fails, as it may on a
+// page that is not there yet.
+func awaited(expression string) string {
+	return "new Promise((done) => setTimeout(() => { try { done(Boolean(" + expression + ")) } catch { done(false) } }, 20))"
+}
+
 // evaluated is what an expression gave.
 type evaluated struct {
 	Result struct {
@@ -183,7 +197,7 @@ func (b *Browser) Await(expression string) {
 	b.t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 		var got evaluated
-		params := map[string]any{"expression": "new Promise((done) => setTimeout(() => done(Boolean(" + expression + ")), 20))", "returnByValue": true, "awaitPromise": true}
+		params := map[string]any{"expression": awaited(expression), "returnByValue": true, "awaitPromise": true}
 		if err := b.try("Runtime.evaluate", params, &got); err == nil && got.Result.Value == true {
 			return
 		}

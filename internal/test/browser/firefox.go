@@ -163,7 +163,7 @@ func (f *Firefox) Eval(expression string) string {
 func (f *Firefox) Await(expression string) {
 	f.t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
-		if got, err := f.eval("new Promise((done) => setTimeout(() => done(Boolean(" + expression + ")), 20))"); err == nil && got == "true" {
+		if got, err := f.eval(awaited(expression)); err == nil && got == "true" {
 			return
 		}
 	}

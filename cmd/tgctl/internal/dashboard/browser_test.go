@@ -88,7 +88,7 @@ func TestInChromium(t *testing.T) {
 	}
 	b.Quiet()
 
-	b.Ask("Page.reload", map[string]any{}, nil)
+	b.Reload()
 	b.Await("document.querySelectorAll('#questions li').length === 1")
 	b.Quiet()
 
@@ -142,7 +142,7 @@ func TestSecondBrowser(t *testing.T) {
 	b.Go(f.base + "/")
 	b.Await("document.getElementById('enter')?.hidden === false")
 	b.Eval("sessionStorage.setItem('key', " + fmt.Sprintf("%q", f.key) + ")")
-	b.Ask("Page.reload", map[string]any{}, nil)
+	b.Reload()
 	b.Await("document.getElementById('enter')?.hidden === false && document.getElementById('main').hidden")
 	if got := b.Eval("document.querySelectorAll('#questions li').length"); got != "0" {
 		t.Errorf("%s questions are shown", got)
