@@ -215,9 +215,6 @@ func (f *fixture) nowFirst() []byte {
 	return first
 }
 
-// inTest serves the stream to everybody.
-func inTest(s *server) http.Handler { return http.HandlerFunc(s.stream) }
-
 // manyCalls returns the record of the n-th of many calls.
 func manyCalls(n uint64) *record.Record {
 	return &record.Record{
