@@ -39,7 +39,7 @@ func TestLargeTree(t *testing.T) {
 	defer cancel()
 	started = time.Now()
 	report, err = r.find(".").Losses(ctx, ".")
-	if took := time.Since(started); took > 5*time.Second || err == nil && report.Complete() {
+	if took := time.Since(started); took > time.Minute || err == nil && report.Complete() {
 		t.Errorf("without time it took %v, %v", took, err)
 	}
 }

@@ -80,7 +80,7 @@ func TestPlainQueue(t *testing.T) {
 		sees := func(texts ...string) {
 			t.Helper()
 			for _, text := range texts {
-				deadline := time.Now().Add(20 * time.Second)
+				deadline := time.Now().Add(time.Minute)
 				for !strings.Contains(out.String(), text) {
 					if time.Now().After(deadline) {
 						t.Fatalf("TERM=%s: never printed %q:\n%s", term, text, out.String())
