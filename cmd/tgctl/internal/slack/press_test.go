@@ -30,6 +30,7 @@ func TestDenyWithAReason(t *testing.T) {
 	h.start()
 	m := h.message("A-1", "[Deny]")
 	h.press(fakeslack.Press{User: "U0ANN", Action: "deny", Message: m})
+	h.until("a form", func() bool { return len(h.slack.Views()) > 0 }) // a press that takes long is acknowledged before
 	views := h.slack.Views()
 	if len(views) != 1 || h.states() != "A-1 waiting" {
 		t.Fatalf("%d forms, %s", len(views), h.states())
@@ -187,6 +188,7 @@ func TestNoYesFromSlack(t *testing.T) {
 				t.Errorf("now %s", got)
 			}
 			h.press(fakeslack.Press{User: "U0ANN", Action: "deny", Message: m})
+			h.until("a form", func() bool { return len(h.slack.Views()) > 0 })
 			h.acked(h.slack.Submit(h.slack.Views()[0], "U0ANN", ""))
 			h.message("A-1", "*Denied*")
 		})
