@@ -68,6 +68,7 @@ func PlayDaemon() int {
 	case "crash":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	case "hang":
+		_ = os.WriteFile(filepath.Join(state, "hangs"), nil, 0o600)
 		time.Sleep(time.Minute)
 	}
 	wd, _ := os.Getwd()
