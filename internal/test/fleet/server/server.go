@@ -5,6 +5,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"path/filepath"
 	"time"
@@ -44,12 +45,15 @@ func StartNode(config, host string) (*server.Server, error) {
 	return s, nil
 }
 
-// FreePort returns a port of loopback that nobody listens at.
-func FreePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a port: %w", err)
+// FreePort returns a port of loopback that nobody listens at. Systems choose ports above these, so that none
+// is given to another program before the engine listens.
+func FreePort() (port int, err error) {
+	for range 100 {
+		port = 10_000 + rand.N(20_000)
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return port, l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, fmt.Errorf("find a port: %w", err)
 }
