@@ -287,14 +287,32 @@ func TestNotifyBurst(t *testing.T) {
 	n := newNotifyTest(t)
 	terminal, ran := fakeTerminal(t)
 	n.env["TERMINAL"] = terminal
+	began := time.Now()
+	var ahead atomic.Int64
+	n.app.Now = func() time.Time { return began.Add(time.Duration(ahead.Load())) }
 	desk := startNotifier(t, n.bus, fullDesktop...)
 	n.start()
 	n.logs("questions are shown by")
+	n.daemon.Ask("ops", "A-0")
+	await(t, "a question before the burst", func() bool {
+		if len(desk.titled("A-0:")) > 0 {
+			return true
+		}
+		ahead.Add(int64(time.Millisecond))
+		return false
+	})
 	var ids []string
 	for i := range 30 {
 		ids = append(ids, fmt.Sprint("A-", i+1))
 	}
+	// The clock stands still until all are there: the daemon tells of the end of the other question after them.
 	n.daemon.Ask("ops", ids...)
+	n.daemon.Mu.Lock()
+	n.daemon.Approvals = append(n.daemon.Approvals[1:], n.daemon.Approvals[0])
+	n.daemon.Mu.Unlock()
+	n.ends("A-0", pb.ApprovalState_APPROVAL_STATE_REJECTED)
+	desk.gone(t, "A-0:")
+	ahead.Add(int64(gathering))
 	many := desk.sees(t, "30 questions wait")
 	if got := many.labels(); got != "Show" || !strings.Contains(many.body, "30 from filesystem") || !strings.Contains(many.body, "tgctl approvals watch") {
 		t.Errorf("buttons %q, text:\n%s", got, many.body)
@@ -302,8 +320,8 @@ func TestNotifyBurst(t *testing.T) {
 	desk.invoke(t, many.id, many.key("Show"))
 	await(t, "a terminal", func() bool { return ran() == "/nowhere/tgctl approvals watch\n" })
 	desk.mu.Lock()
-	if desk.ever != 1 {
-		t.Errorf("%d notifications for one burst", desk.ever)
+	if desk.ever != 2 {
+		t.Errorf("%d notifications for one burst and a question before it", desk.ever)
 	}
 	desk.mu.Unlock()
 	for _, id := range ids[3:] {
