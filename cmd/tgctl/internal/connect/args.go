@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -57,7 +58,7 @@ func Described(word string, about display.Safe) string {
 
 // CompleteIDs completes with what list returns. It offers nothing if no daemon runs.
 func (a *App) CompleteIDs(cmd *cobra.Command, list func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+	ctx, cancel := context.WithTimeout(cmd.Context(), cmp.Or(a.Completing, completionTimeout))
 	defer cancel()
 	c, err := a.DialRunning(ctx)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +26,8 @@ type App struct {
 	NoStart bool // --no-start
 
 	Skew *Skew // between the versions of the daemon and tgctl
+
+	Completing time.Duration // timeout for completing a word with names from the daemon; 0 for the usual one
 
 	ConfigMismatchChecked bool // the daemon's configuration was compared with the named one, or need not be
 }

@@ -44,6 +44,7 @@ func New(socket string, commands ...func(*connect.App) *cobra.Command) *Console 
 		Skew:       &connect.Skew{},
 		Environ:    func() []string { return nil },
 		Executable: func() (string, error) { return "/nowhere/tgctl", nil },
+		Completing: time.Minute,
 	}
 	return c
 }
