@@ -194,7 +194,7 @@ func (id *Identity) ask(ctx context.Context, request engine.Request) error {
 	if err != nil {
 		return err
 	}
-	nc, err := nats.Connect(strings.Join(id.Engine, ","), nats.Secure(config), nats.CustomInboxPrefix(streams.Inbox("guest")), nats.Timeout(dialTimeout), nats.NoReconnect())
+	nc, err := nats.Connect(strings.Join(id.Engine, ","), nats.Secure(config), nats.CustomInboxPrefix(streams.Inbox("guest")), nats.Timeout(streams.DialTimeout), nats.NoReconnect())
 	if err != nil {
 		return fmt.Errorf("connect to the engine: %w", err)
 	}

@@ -19,9 +19,6 @@ import (
 )
 
 const (
-	// dialTimeout is long: a server to which a whole fleet comes back is slow, and a
-	// handshake that is given up has to be made again.
-	dialTimeout  = 30 * time.Second
 	pingInterval = 30 * time.Second
 
 	// When a server ends, all devices of a fleet notice at once. They come back spread over
@@ -68,7 +65,7 @@ func (id *Identity) Connect(options ...nats.Option) (*Link, error) {
 		nats.Name("tg-fleet"),
 		nats.UserJWT(func() (string, error) { return *l.jwt.Load(), nil }, key.Sign),
 		nats.Secure(config), nats.CustomInboxPrefix(streams.Inbox(l.Device)),
-		nats.Timeout(dialTimeout), nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(2),
+		nats.Timeout(streams.DialTimeout), nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(2),
 		// What was not sent is sent again by whoever has asked for it, never from a buffer.
 		nats.ReconnectBufSize(-1), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(), nats.IgnoreDiscoveredServers(),
 		nats.ReconnectToServer(again.next),

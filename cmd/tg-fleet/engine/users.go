@@ -114,9 +114,6 @@ func writeCreds(dir, name string, sign func(user string) (string, error)) error 
 	return secret.WriteFile(filepath.Join(dir, keysDir, name+".creds"), text)
 }
 
-// dialTimeout is long, as that of devices is: a server to which a whole fleet comes back is slow.
-const dialTimeout = 30 * time.Second
-
 // Connect connects to the engine whose folder is dir, as one who runs it.
 func Connect(dir, role string, options ...nats.Option) (*nats.Conn, error) {
 	settings, err := ReadSettings(dir)
@@ -138,7 +135,7 @@ func Connect(dir, role string, options ...nats.Option) (*nats.Conn, error) {
 	}
 	options = append([]nats.Option{
 		nats.Name("tg-fleet " + role), nats.UserCredentials(path), nats.CustomInboxPrefix(streams.Inbox(public(key))), nats.Secure(Pinned(sum, settings.Engine...)), nats.MaxReconnects(-1), nats.IgnoreDiscoveredServers(),
-		nats.Timeout(dialTimeout),
+		nats.Timeout(streams.DialTimeout),
 	}, options...)
 	address := strings.Join(settings.Engine, ",")
 	nc, err := nats.Connect(address, options...)

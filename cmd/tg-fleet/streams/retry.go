@@ -11,6 +11,9 @@ import (
 )
 
 const (
+	// DialTimeout is how long a connection may take. It is long: a server to which a whole
+	// fleet comes back is slow, and a handshake that is given up has to be made again.
+	DialTimeout = 30 * time.Second
 	// Patience is how long one request may take with all its tries. A path on which a message
 	// takes longer is of no use.
 	Patience = 20 * time.Second
