@@ -242,10 +242,11 @@ func TestConnTimeout(t *testing.T) {
 			dropped := make(chan string, 1)
 			test.o.Dropped = func(reason string, _ []byte) { dropped <- reason }
 			c, p, _ := newPeer(t, test.o)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-			defer cancel()
+			ctx, over := context.WithCancelCause(t.Context())
+			defer over(nil)
 			got := call1(ctx, c, test.method)
-			p.read()
+			p.read() // a request whose time is over before it is written is never written
+			over(context.DeadlineExceeded)
 			if result := <-got; !strings.Contains(result, "deadline exceeded") {
 				t.Errorf("got %s", result)
 			}
