@@ -28,6 +28,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
@@ -74,6 +75,7 @@ type Child struct {
 	state State         // valid once done is closed
 
 	ladder  stopDeadlines
+	settle  time.Duration // the constant of that name; longer in tests
 	stopped chan struct{} // closed when Stop's work is done
 	final   State         // valid once stopped is closed
 
@@ -109,6 +111,7 @@ func Start(spec Spec) (*Child, error) {
 		stdout:  &outEnd{file: p[1].ours},
 		stderr:  &outEnd{file: p[2].ours},
 		done:    make(chan struct{}),
+		settle:  settle,
 		stopped: make(chan struct{}),
 	}
 	started := make(chan error)

@@ -72,7 +72,7 @@ func (c *Child) runStopSteps() {
 	c.stdin.Close()
 	select {
 	case <-c.done:
-		c.untilGone(t, c.ladder.stdin.due, newDeadline(settle).due)
+		c.untilGone(t, c.ladder.stdin.due, newDeadline(c.settle).due)
 	case <-c.ladder.stdin.due:
 	}
 	if !c.gone(t) {

@@ -197,6 +197,7 @@ func TestGrandchildren(t *testing.T) {
 	})
 	t.Run("one that the leader's end of input also ends is not terminated", func(t *testing.T) {
 		c := start(t, script(t, `sh -c 'trap "echo terminated; exit" TERM; cat; sleep 0.1; echo flushed' <&0 & echo ready; exit 0`))
+		c.settle = patient // a busy machine may take longer than settle to run these programs
 		in := bufio.NewReader(c.Stdout())
 		line(t, in)
 		c.Stop(t.Context(), Grace{patient, patient})
