@@ -286,12 +286,16 @@ func TestExpiryIsADenial(t *testing.T) {
 	h := newHome(t, strings.Replace(someRules, "timeout: 1m", "timeout: 5s", 1))
 	h.start(t)
 	a := h.attach(t)
-	a.expect("ask", "", "send_mail")
 	began := time.Now()
+	a.send(callOf("send_mail"))
 	if told := a.refusal(a.next(a.toAgent)); !strings.Contains(told, "Nobody answered") {
 		t.Errorf("the agent is told %s", told)
 	}
 	if took := time.Since(began); took < 4*time.Second {
 		t.Errorf("expired after %v", took)
+	}
+	all, err := h.control(t).ListApprovals(t.Context(), true)
+	if err != nil || len(all) != 1 || all[0].GetState() != pb.ApprovalState_APPROVAL_STATE_EXPIRED {
+		t.Errorf("the question: %v, %v", all, err)
 	}
 }
