@@ -68,7 +68,13 @@ func TestPoliciesKnowWhoCalls(t *testing.T) {
 			h.start(t)
 			a := h.attach(t)
 			a.expect("forward", "", "first")
-			a.expect(want, "", "second")
+			got := a.call("second")
+			for strings.Contains(got.reason, "is still being computed") { // the program's hash, on a busy machine
+				got = a.call("second")
+			}
+			if got.verdict != want {
+				t.Errorf("got %s (%s), want %s", got.verdict, got.reason, want)
+			}
 		})
 	}
 }
