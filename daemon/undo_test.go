@@ -13,6 +13,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/approval"
 	"github.com/thoughtgate/thoughtgated/daemon/copies"
+	"github.com/thoughtgate/thoughtgated/daemon/facts"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
@@ -45,6 +46,9 @@ func newUndoing(t *testing.T) *undoing {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A busy machine must not make a test fail.
+	d.finder = facts.New(facts.Options{Ours: d.ours, OnLoss: d.lost, OnSteer: d.steered, Patience: time.Minute})
+	d.judge.Facts, d.judge.Copies = d.finder, patient{d.copies}
 	u := &undoing{T: t, daemon: d, state: paths.State, project: dir + "/project", verdicts: make(chan gate.Verdict, 8)}
 	u.attached = d.judge.Attach(context.Background(), gate.Shim{
 		Attachment: "0123456789abcdef", Session: "s", Agent: "claude-code", Project: u.project, Cwd: u.project, Server: agenthook.Server, Patience: time.Hour,
@@ -57,6 +61,17 @@ func newUndoing(t *testing.T) *undoing {
 	u.write("notes/a.txt", "one", 0o640)
 	u.write("notes/b.txt", "two", 0o600)
 	return u
+}
+
+// patient is Copies that take the time that they need.
+type patient struct{ gate.Copies }
+
+func (p patient) Check(ctx context.Context, loss *gate.Loss) (gate.Copied, error) {
+	return p.Copies.Check(context.WithoutCancel(ctx), loss)
+}
+
+func (p patient) Keep(ctx context.Context, id string, loss *gate.Loss, whole bool) error {
+	return p.Copies.Keep(context.WithoutCancel(ctx), id, loss, whole)
 }
 
 func (u *undoing) write(name, text string, mode os.FileMode) {

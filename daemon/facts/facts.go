@@ -49,6 +49,7 @@ package facts
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"hash/maphash"
 	"strings"
@@ -92,6 +93,8 @@ type Options struct {
 	// is looked at: paths count as they are written, and whether a call has lost something is
 	// unclear, see [gate.Judgement].
 	Past bool
+	// Patience is how long it is counted what a call would destroy (300 ms).
+	Patience time.Duration
 }
 
 // Finder finds facts. It is safe for concurrent use.
@@ -109,7 +112,7 @@ type Finder struct {
 
 // New returns a Finder with an empty memory.
 func New(o Options) *Finder {
-	return &Finder{own: newOwn(o), loss: o.OnLoss, steer: o.OnSteer, seed: maphash.MakeSeed(), sessions: sessions{each: map[owner]*memory{}}, patience: lossDeadline}
+	return &Finder{own: newOwn(o), loss: o.OnLoss, steer: o.OnSteer, seed: maphash.MakeSeed(), sessions: sessions{each: map[owner]*memory{}}, patience: cmp.Or(o.Patience, lossDeadline)}
 }
 
 // Of returns the facts of c, in the order of the arguments, followed by those from the memory. A

@@ -43,7 +43,7 @@ func TestLoses(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := ownToolCall("shell", string(raw), work)
-		all := facts.New(facts.Options{Home: home}).Of(t.Context(), c)
+		all := facts.Patiently(facts.New(facts.Options{Home: home})).Of(t.Context(), c)
 		names, more := "none", false
 		if c.Loses != nil {
 			slices.Sort(c.Loses.Names)
@@ -101,7 +101,7 @@ func TestExtent(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := ownToolCall("shell", string(raw), work)
-			facts.New(facts.Options{Home: home}).Of(t.Context(), c)
+			facts.Patiently(facts.New(facts.Options{Home: home})).Of(t.Context(), c)
 			return c.Extent
 		}
 		before := extent()
