@@ -205,7 +205,7 @@ func TestSilentConnections(t *testing.T) {
 	}
 	defer r.Close()
 	defer w.Close()
-	path := serveRelay(t, &relayTaker{}, 50*time.Millisecond)
+	path := serveRelay(t, &relayTaker{}, time.Second) // in which the descriptors must be sent, on a busy machine too
 	fd := int(w.Fd())
 	_, ended := silent(t, path, fd, fd, fd, fd, fd)
 	_, endedToo := silent(t, path)

@@ -20,20 +20,20 @@ import (
 const drainLimit = 2 * time.Second
 
 // drain stops a server without losing answers: the listener accepts no more connections, existing
-// connections are told to reconnect for their next call, and calls under way finish. Streams
-// without an end must have been ended; see [Server.standing].
-func drain(server *grpc.Server, l *quietListener) {
+// connections are told to reconnect for their next call, and calls under way finish within limit.
+// Streams without an end must have been ended; see [Server.standing].
+func drain(server *grpc.Server, l *quietListener, limit time.Duration) {
 	l.quiet()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		server.GracefulStop()
 	}()
-	limit := time.NewTimer(drainLimit)
-	defer limit.Stop()
+	late := time.NewTimer(limit)
+	defer late.Stop()
 	select {
 	case <-done:
-	case <-limit.C:
+	case <-late.C:
 		server.Stop() // also ends GracefulStop
 		<-done
 	}

@@ -84,7 +84,7 @@ func TestDrainAnswersWhatIsUnderWay(t *testing.T) {
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
-		drain(server, l)
+		drain(server, l, time.Minute)
 	}()
 	<-l.hushed
 	close(service.answer)
@@ -106,7 +106,7 @@ func TestDrainHasALimit(t *testing.T) {
 	drained := make(chan struct{})
 	go func() { // ends with the call
 		defer close(drained)
-		drain(server, l)
+		drain(server, l, drainLimit)
 	}()
 	select { // the handler hangs meanwhile
 	case err := <-answer:

@@ -236,7 +236,7 @@ func (s *Server) Close() {
 	s.shim.Stop() // before session streams end, since a session that ends takes its shims along
 	s.end()
 	if s.quiet != nil {
-		drain(s.control, s.quiet)
+		drain(s.control, s.quiet, drainLimit)
 	}
 	s.control.Stop()
 }
