@@ -124,7 +124,7 @@ func TestRefusedMessages(t *testing.T) {
 					defer a.conn.mu.Unlock()
 					return len(a.conn.open)
 				}
-				for until := time.Now().Add(10 * time.Second); isOpen() > 0; time.Sleep(time.Millisecond) { // after its answer is delivered
+				for until := time.Now().Add(patience); isOpen() > 0; time.Sleep(time.Millisecond) { // after its answer is delivered
 					if time.Now().After(until) {
 						t.Fatalf("%d requests are left open", isOpen())
 					}
