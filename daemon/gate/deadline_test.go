@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -150,32 +151,34 @@ func TestJudgingStopsWhenItIsCancelled(t *testing.T) {
 
 // A line that waits for the previous one to be judged can be cancelled meanwhile.
 func TestCancelBehindAnother(t *testing.T) {
-	h := newFixture()
-	h.gate.Facts = endlessFacts{h}
-	a := h.gate.Attach(context.Background(), shimX, nil)
-	defer a.Close(true)
-	c := collect(a)
-	var over sync.WaitGroup
-	for _, seq := range []uint64{2, 4} {
-		over.Go(func() { a.SubmitFor(t.Context(), Submission{Seq: seq, Side: wire.FromAgent, Line: []byte(aCall)}) })
-		for there := false; !there; time.Sleep(time.Millisecond) { // between two checks
-			a.mu.Lock()
-			_, there = a.underway[seq]
-			a.mu.Unlock()
+	synctest.Test(t, func(t *testing.T) { // so that judging does not take too long on a busy machine
+		h := newFixture()
+		h.gate.Facts = endlessFacts{h}
+		a := h.gate.Attach(context.Background(), shimX, nil)
+		defer a.Close(true)
+		c := collect(a)
+		var over sync.WaitGroup
+		for _, seq := range []uint64{2, 4} {
+			over.Go(func() { a.SubmitFor(t.Context(), Submission{Seq: seq, Side: wire.FromAgent, Line: []byte(aCall)}) })
+			for there := false; !there; runtime.Gosched() { // the bubble's clock stands still while one waits for the other's lock
+				a.mu.Lock()
+				_, there = a.underway[seq]
+				a.mu.Unlock()
+			}
 		}
-	}
-	a.Cancel(4)
-	a.Cancel(2)
-	over.Wait()
-	if len(c) > 0 {
-		t.Errorf("%d verdicts", len(c))
-	}
-	for _, r := range h.records {
-		if r.Reason != "cancelled before it was judged" {
-			t.Errorf("call %d: %s", r.Call, r.Reason)
+		a.Cancel(4)
+		a.Cancel(2)
+		over.Wait()
+		if len(c) > 0 {
+			t.Errorf("%d verdicts", len(c))
 		}
-	}
-	if got := h.verdicts(); got != "call:deny call:deny" {
-		t.Errorf("records: %s", got)
-	}
+		for _, r := range h.records {
+			if r.Reason != "cancelled before it was judged" {
+				t.Errorf("call %d: %s", r.Call, r.Reason)
+			}
+		}
+		if got := h.verdicts(); got != "call:deny call:deny" {
+			t.Errorf("records: %s", got)
+		}
+	})
 }
