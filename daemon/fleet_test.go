@@ -75,7 +75,7 @@ func TestFleetSocket(t *testing.T) {
 	if state := h.joinFleet(t); state.GetGroup() != "eng" || state.GetMode() != pb.FleetMode_FLEET_MODE_FLOOR || len(state.GetLogHash()) != sha256.Size {
 		t.Errorf("joined: %v", state)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c := courier(t, path)
 	watch, err := c.Watch(ctx, &pb.WatchFleetRequest{})
@@ -127,7 +127,7 @@ func TestFleetReadsAudit(t *testing.T) {
 	h := newHome(t, someRules)
 	h.start(t)
 	h.joinFleet(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c := courier(t, h.paths.FleetSocket())
 	stream, err := c.ReadAudit(ctx, &pb.FleetAuditRequest{})
@@ -196,7 +196,7 @@ const fleetSocketVar = "TEST_FLEET_SOCKET"
 func TestNoAgentCarriesForTheFleet(t *testing.T) {
 	if socket := os.Getenv(fleetSocketVar); socket != "" {
 		c := courier(t, socket)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		watch, err := c.Watch(ctx, &pb.WatchFleetRequest{})
 		if err == nil {

@@ -234,7 +234,7 @@ func (h *peer) courier() (next func() Asked, end func()) {
 			select {
 			case q := <-all:
 				return q
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 				h.t.Fatal("no question")
 				return Asked{}
 			}
@@ -806,13 +806,13 @@ func TestAskRefused(t *testing.T) {
 		"a key that can't":   {Device: device("A"), Statement: grave.Statement, Shown: grave.Shown, Expires: grave.Expires, Key: key.Line()},
 		"a decision":         change(func(f *Foreign) { f.Statement = decision(t, key, q, forms.Approve).Statement }),
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		if answer, err := b.m.Ask(ctx, f); err == nil || ctx.Err() != nil {
 			t.Errorf("%s: %+v, %v", name, answer, err)
 		}
 		cancel()
 	}
-	soon, cancelSoon := context.WithTimeout(t.Context(), 10*time.Second)
+	soon, cancelSoon := context.WithTimeout(t.Context(), time.Minute)
 	defer cancelSoon()
 	if answer, err := a.m.Ask(soon, good); !errors.Is(err, gate.ErrForbidden) {
 		t.Errorf("of its own: %+v, %v", answer, err)
@@ -881,7 +881,7 @@ func TestAskFlood(t *testing.T) {
 			if !errors.Is(err, gate.ErrFull) && !errors.Is(err, gate.ErrBurst) {
 				t.Fatal(err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("more than 16 questions of one machine wait")
 		}
 	}

@@ -54,7 +54,7 @@ func wrapOf(t *testing.T, script string) (wrap Process, dir string, kill func())
 
 func awaitPID(t *testing.T, path string) int {
 	t.Helper()
-	for over := time.Now().Add(20 * time.Second); time.Now().Before(over); time.Sleep(5 * time.Millisecond) {
+	for over := time.Now().Add(time.Minute); time.Now().Before(over); time.Sleep(5 * time.Millisecond) {
 		text, err := os.ReadFile(path)
 		if pid, bad := strconv.Atoi(string(text[:max(0, len(text)-1)])); err == nil && bad == nil {
 			return pid
@@ -95,7 +95,7 @@ func TestHangUp(t *testing.T) {
 			p, ok := statOf(awaitPID(t, dir+"/"+name))
 			return ok && p.Alive()
 		}
-		for over := time.Now().Add(20 * time.Second); !closed && lives("inside"); time.Sleep(5 * time.Millisecond) {
+		for over := time.Now().Add(time.Minute); !closed && lives("inside"); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(over) {
 				t.Fatal("what the agent left runs on")
 			}

@@ -164,12 +164,12 @@ func (w *world) governed() bool { return strings.Count(w.read(), w.shim()) == 2 
 
 func (w *world) eventually(what string, ok func() bool) {
 	w.t.Helper()
-	for over := time.Now().Add(20 * time.Second); time.Now().Before(over); time.Sleep(2 * time.Millisecond) {
+	for over := time.Now().Add(time.Minute); time.Now().Before(over); time.Sleep(2 * time.Millisecond) {
 		if ok() {
 			return
 		}
 	}
-	w.t.Fatalf("%s: not within 20 s; notes %q\n%s", what, w.notes, w.read())
+	w.t.Fatalf("%s: not within a minute; notes %q\n%s", what, w.notes, w.read())
 }
 
 // state returns the state of the only protection.
