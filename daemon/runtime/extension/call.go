@@ -28,7 +28,7 @@ func (e *extension) do(ctx context.Context, method string, ask func(ctx context.
 	defer e.endRequest()
 	ctx, asked := context.WithCancelCause(ctx)
 	defer asked(nil)
-	return e.process.Do(ctx, method, protocol.Timeout(method), func(ctx context.Context, t *connection) error {
+	return e.process.Do(ctx, method, e.registry.o.Timeout(method), func(ctx context.Context, t *connection) error {
 		if err := t.Err(); err != nil { // nothing was sent yet, so the next process may be asked
 			return err
 		}
@@ -69,7 +69,7 @@ func (e *extension) drainRequests() {
 		close(e.idle)
 	}
 	e.mu.Unlock()
-	supervise.Await(e.idle, protocol.Timeout(protocol.HookBefore))
+	supervise.Await(e.idle, e.registry.o.Timeout(protocol.HookBefore))
 }
 
 // call sends one request to the extension and returns its result.

@@ -58,6 +58,8 @@ type Options struct {
 	Build    string              // of the daemon
 	// Changed, when set, is called when what extensions offer has changed. It must not block.
 	Changed func()
+	// Timeout returns how long the answer to a method may take ([protocol.Timeout]).
+	Timeout func(method string) time.Duration
 }
 
 // Actor names the person who made a change.
@@ -87,6 +89,9 @@ func Open(o Options) (*Registry, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Changed == nil {
 		o.Changed = func() {}
+	}
+	if o.Timeout == nil {
+		o.Timeout = protocol.Timeout
 	}
 	r := &Registry{o: o, all: map[string]*extension{}, poke: make(chan struct{}, 1)}
 	r.hooks.Store(&hooks{})

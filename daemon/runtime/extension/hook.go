@@ -151,7 +151,7 @@ func (r *Registry) ask(ctx context.Context, c *gate.Call, method string, shown *
 // for the replacement and asks it instead, if it subscribes to the call. The hook that was
 // asked is returned.
 func (r *Registry) judge(ctx context.Context, c *gate.Call, method string, shown *protocol.Shown, one hook) (protocol.Answer, hook, error) {
-	waiting, cancel := context.WithTimeout(ctx, protocol.Timeout(method))
+	waiting, cancel := context.WithTimeout(ctx, r.o.Timeout(method))
 	defer cancel()
 	for {
 		answer, err := one.extension.judge(ctx, method, shown)

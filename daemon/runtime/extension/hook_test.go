@@ -116,7 +116,9 @@ func TestHooksOfThoseThatDoNotAnswer(t *testing.T) {
 	for _, mode := range []string{"hang", "deaf", "flood-host"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			h := newFixture(t).start()
+			h := newFixture(t)
+			h.hurried = true
+			h.start()
 			h.install(fake.Extension{Name: "x", Modes: []string{mode, "hang"}})
 			got := h.Before(t.Context(), call(t, "files", "write_file", `{}`))
 			if got.Move != gate.Deny || !strings.Contains(got.Reason, "it did not answer within 5s") && !strings.Contains(got.Reason, "ended") {

@@ -177,7 +177,7 @@ func (e *extension) set(ctx context.Context, key, value string) error {
 		return failed(err)
 	}
 	if t := e.current.Load(); t != nil && t.subscribed.Load() {
-		ctx, cancel := context.WithTimeout(ctx, protocol.Timeout(protocol.ConfigChanged))
+		ctx, cancel := context.WithTimeout(ctx, e.registry.o.Timeout(protocol.ConfigChanged))
 		defer cancel()
 		// A program that has ended, or does not read, gets the values when it starts again.
 		_ = t.Notify(ctx, protocol.ConfigChanged, protocol.Setting(key, value))

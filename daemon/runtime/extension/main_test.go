@@ -14,6 +14,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension"
+	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/protocol"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/supervise"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/child"
@@ -79,6 +80,9 @@ type fixture struct {
 	db      *store.DB
 	records records
 	stop    func()
+	// hurried gives extensions the time that they have outside tests. Otherwise a busy machine
+	// may take longer to start one, and to have it judge a call.
+	hurried bool
 }
 
 func newFixture(t testing.TB) *fixture {
@@ -104,12 +108,22 @@ func (h *fixture) open() {
 	h.t.Helper()
 	r, err := extension.Open(extension.Options{
 		Dir: h.extensions(), Store: h.db, Recorder: &h.records, Build: "test",
-		Getenv: func(name string) string { return h.env[name] },
+		Getenv: func(name string) string { return h.env[name] }, Timeout: h.timeout,
 	})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	h.Registry = r
+}
+
+func (h *fixture) timeout(method string) time.Duration {
+	switch method {
+	case protocol.Initialize, protocol.HookBefore, protocol.HookAfter:
+		if !h.hurried {
+			return time.Minute
+		}
+	}
+	return protocol.Timeout(method)
 }
 
 // start opens the registry and runs it until stop is called.

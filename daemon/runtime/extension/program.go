@@ -87,12 +87,12 @@ func (r *Registry) newExtension(name string, kept *store.Extension, m *manifest.
 		Name: fmt.Sprintf("extension %q", name), Logger: r.o.Logger, Spec: e.spec,
 		Open:      func(in io.WriteCloser, out io.ReadCloser) *connection { return e.open(tongues[m.Wire], in, out) },
 		Run:       func(ctx context.Context, t *connection) error { return t.Run(ctx) },
-		Handshake: e.greet, HandshakeTimeout: protocol.Timeout(protocol.Initialize),
+		Handshake: e.greet, HandshakeTimeout: r.o.Timeout(protocol.Initialize),
 		Farewell: func(ctx context.Context, t *connection) {
 			// It ends in any case, so its answer does not matter.
 			_, _ = t.Call(ctx, protocol.Shutdown, []byte(`{}`))
 		},
-		FarewellTimeout: protocol.Timeout(protocol.Shutdown), Grace: grace,
+		FarewellTimeout: r.o.Timeout(protocol.Shutdown), Grace: grace,
 		Lost:    func(err error) bool { return errors.Is(err, rpc.ErrClosed) },
 		Changed: e.changed,
 		Policy:  supervise.Policy{Restarts: m.Restart.Attempts, First: m.Restart.First, Most: m.Restart.Most},
