@@ -74,8 +74,8 @@ func (f *fixture) open(b visitor, view, id string) {
 		b.Eval("document.getElementById('detail').replaceChildren()")
 		b.Eval("document.getElementById('q-" + id + "').click()")
 		b.Await("document.querySelector('#detail h2')?.textContent === '" + id + "'")
-		b.Eval("params.scrollTo(0, 1e6), params.scrollIntoView({block: 'end'})")
-		b.Await("!document.getElementById('approve').disabled")
+		// The page may draw the question once more, if it has selected it by itself as well.
+		b.Await("(params.scrollTo(0, 1e6), params.scrollIntoView({block: 'end'}), !document.getElementById('approve').disabled)")
 		b.Eval("params.scrollTo(0, 0), scrollTo(0, 0)")
 	case "search":
 		b.Eval("document.querySelector('#search button').click()")
