@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -26,7 +27,8 @@ var site, left atomic.Int64
 
 func init() {
 	path := os.Getenv(Variable)
-	if path == "" || arm(path) {
+	// A keeper is the same program, and must not take what is meant for its daemon.
+	if path == "" || slices.Contains(os.Args, "--keep") || arm(path) {
 		return
 	}
 	go func() { // ends when it is told, or with the process
