@@ -222,6 +222,8 @@ func normalized(a act, era string, lines []string) (all, byItself []string) {
 		switch {
 		case (a.step == "cancel" || a.step == "close") && late.MatchString(line):
 			// until the server knows
+		case a.step == "cancelled" && strings.HasPrefix(line, "received notifications/progress"):
+			// of the call before, whose stream was cut: the SDK hands it over when it comes to it
 		case a.step == "cancel" && era == "modern" && strings.Contains(line, "notifications/cancelled"):
 			// over HTTP, the end of the response cancels the call
 		case a.step != "change" && strings.HasPrefix(line, "received notifications/tools/list_changed"):
