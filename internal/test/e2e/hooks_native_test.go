@@ -41,7 +41,7 @@ func TestHookAsksNatively(t *testing.T) {
 	asks := func(n int) func() bool {
 		return func() bool { return count(h.log(), "call", "shell", "forward") == n }
 	}
-	if !eventually(asks(1), 90*time.Second) || !eventually(s.shows("ThoughtGate asks:"), patience) || !eventually(s.shows("in no commit"), patience) {
+	if !eventually(asks(1), 5*time.Minute) || !eventually(s.shows("ThoughtGate asks:"), patience) || !eventually(s.shows("in no commit"), patience) {
 		t.Fatalf("Claude Code does not ask: %q\n%+v", s.out, h.log())
 	}
 	h.wantRuns("allowed", 0)
