@@ -13,12 +13,15 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -52,11 +55,16 @@ type transport struct {
 // RoundTrip is that of the HTTP client. Its errors repeat nothing that the server has sent: they become
 // texts of ours, for a model too.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := t.Transport.RoundTrip(req)
+	var conn atomic.Pointer[keptConn]
+	trace := &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { conn.Store(keptConnOf(got.Conn)) }}
+	resp, err := t.Transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	if err != nil {
-		err = ownWords(err)
+		return nil, ownWords(err)
 	}
-	return resp, err
+	if c := conn.Load(); c != nil && resp.ProtoMajor == 1 { // HTTP/2 has no such limit, and writes meanwhile
+		c.limitIdle(resp.Header)
+	}
+	return resp, nil
 }
 
 // ownWords returns err without what it quotes, as the HTTP client does with what it can't read, and without
@@ -85,7 +93,7 @@ func (t *transport) keep(dial func(ctx context.Context, network, address string)
 		if err != nil {
 			return nil, err
 		}
-		k := &keptConn{conn, t}
+		k := &keptConn{Conn: conn, transport: t}
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if t.closed { // the request that wanted it was abandoned
@@ -110,10 +118,55 @@ func (t *transport) closeAll() {
 	}
 }
 
-// keptConn is a connection that its transport forgets once it is closed.
+// keptConn is a connection that its transport forgets once it is closed, and that takes no request which its
+// server would not read any more.
 type keptConn struct {
 	net.Conn
 	transport *transport
+	used      atomic.Int64 // when something was read or written, in ns since 1970
+	maxIdle   atomic.Int64 // in ns; 0 for no limit
+}
+
+// keptConnOf returns the connection below c; nil in tests that have others.
+func keptConnOf(c net.Conn) *keptConn {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	kept, _ := c.(*keptConn)
+	return kept
+}
+
+// idleMargin is how long before the server a connection is given up: a request that is written while the server
+// closes the connection may or may not have been executed.
+const idleMargin = time.Second
+
+var keepAlive = regexp.MustCompile(`(?i)(?:^|[\s,])timeout=([0-9]{1,6})(?:$|[\s,])`)
+
+// limitIdle takes in for how long the server keeps the connection of a response (RFC 2068, 19.7.1.1).
+func (c *keptConn) limitIdle(h http.Header) {
+	if m := keepAlive.FindStringSubmatch(h.Get("Keep-Alive")); m != nil {
+		seconds, _ := strconv.Atoi(m[1]) // it has six digits at most
+		c.maxIdle.Store(int64(max(time.Duration(seconds)*time.Second-idleMargin, 1)))
+	}
+}
+
+var errIdle = errors.New("the connection was idle for as long as the server keeps it")
+
+func (c *keptConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.used.Store(time.Now().UnixNano())
+	return n, err
+}
+
+// Write fails before a request is written after the connection was idle for too long. The HTTP client then
+// sends the request on another connection.
+func (c *keptConn) Write(p []byte) (int, error) {
+	if limit := c.maxIdle.Load(); limit > 0 && time.Now().UnixNano()-c.used.Load() >= limit {
+		return 0, errIdle
+	}
+	n, err := c.Conn.Write(p)
+	c.used.Store(time.Now().UnixNano()) // a server that reads slowly makes it wait
+	return n, err
 }
 
 func (c *keptConn) Close() error {

@@ -1,12 +1,15 @@
 package remote
 
 import (
+	"bufio"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/big"
@@ -18,8 +21,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/uri"
@@ -359,4 +364,65 @@ func TestCertificates(t *testing.T) {
 	defer b.conn.Leave()
 	b.write(initialize)
 	b.expectError("0", "other.test", "not executed")
+}
+
+// A connection is not used again when its server may be about to close it, as the server has said.
+func TestKeepAlive(t *testing.T) {
+	for _, test := range []struct {
+		says  string
+		idle  time.Duration
+		conns int32
+	}{
+		{"", 80 * time.Second, 1},
+		{"timeout=5", 3900 * time.Millisecond, 1},
+		{"timeout=5", 4 * time.Second, 2},
+		{"max=100, Timeout=5", 4 * time.Second, 2},
+		{"timeout=5, max=100", 3900 * time.Millisecond, 1},
+		{"timeout=0", time.Millisecond, 2},
+		{"timeout=999999", 80 * time.Second, 1},
+		{"timeout=9999999", 80 * time.Second, 1},
+		{"timeout=-1", 80 * time.Second, 1},
+		{"xtimeout=0", 80 * time.Second, 1},
+	} {
+		t.Run(fmt.Sprint(test.says, " ", test.idle), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var conns, requests atomic.Int32
+				var servers sync.WaitGroup
+				client := &transport{conns: map[net.Conn]bool{}, Transport: &http.Transport{IdleConnTimeout: 90 * time.Second}}
+				client.DialContext = client.keep(func(context.Context, string, string) (net.Conn, error) {
+					conns.Add(1)
+					ours, theirs := net.Pipe()
+					servers.Go(func() {
+						defer theirs.Close()
+						for in := bufio.NewReader(theirs); ; {
+							r, err := http.ReadRequest(in)
+							if err != nil {
+								return
+							}
+							body, _ := io.ReadAll(r.Body)
+							if requests.Add(1); string(body) != "a message" {
+								t.Errorf("the body is %q", body)
+							}
+							fmt.Fprintf(theirs, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nKeep-Alive: %s\r\n\r\nok", test.says)
+						}
+					})
+					return ours, nil
+				})
+				for range 2 {
+					resp, err := client.RoundTrip(newHTTP(t.Context(), "POST", &url.URL{Scheme: "http", Host: "example.com"}, http.Header{}, []byte("a message")))
+					if err != nil {
+						t.Fatal(err)
+					}
+					_, _ = io.Copy(io.Discard, resp.Body)
+					resp.Body.Close()
+					time.Sleep(test.idle)
+				}
+				if conns.Load() != test.conns || requests.Load() != 2 {
+					t.Errorf("%d connections for %d requests, want %d", conns.Load(), requests.Load(), test.conns)
+				}
+				client.closeAll()
+				servers.Wait()
+			})
+		})
+	}
 }
