@@ -61,7 +61,7 @@ func unanswered(err error) bool {
 	return errors.As(err, &refused) && (refused.Code == 503 || refused.ErrorCode == CodeNoPeers)
 }
 
-// CodeNoPeers is that of an engine with too few machines, or too few with room, for a stream's copies.
+// CodeNoPeers is the engine's error code for too few machines, or too few with room, for a stream's copies.
 const CodeNoPeers = 10005
 
 // Read calls take with each message that a stream holds now and that config selects, in order.
