@@ -456,8 +456,8 @@ func TestGroupCommit(t *testing.T) {
 // Record must not return before the sync that covers it; ctx ends only the wait.
 func TestAlwaysWaits(t *testing.T) {
 	l := newLog(t.TempDir(), Options{Sync: config.SyncAlways})
-	release := make(chan struct{})
-	l.datasync = func(*os.File) error { <-release; return nil }
+	started, release := make(chan struct{}, 8), make(chan struct{})
+	l.datasync = func(*os.File) error { started <- struct{}{}; <-release; return nil }
 	if _, err := l.open(); err != nil {
 		t.Fatal(err)
 	}
@@ -466,6 +466,7 @@ func TestAlwaysWaits(t *testing.T) {
 		defer close(done)
 		put(t, l, "first", "")
 	}()
+	<-started // so that the next record does not begin the sync itself
 	for l.Seq() < 2 {
 		time.Sleep(time.Millisecond)
 	}
