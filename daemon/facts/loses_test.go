@@ -7,10 +7,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/facts"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
+
+// patience is how long tests let it be counted what a call would destroy: a busy machine must not make one fail.
+const patience = time.Minute
 
 // A call knows which files of the work tree nothing else has, so that they can be copied.
 func TestLoses(t *testing.T) {
@@ -43,7 +47,7 @@ func TestLoses(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := ownToolCall("shell", string(raw), work)
-		all := facts.Patiently(facts.New(facts.Options{Home: home})).Of(t.Context(), c)
+		all := facts.New(facts.Options{Home: home, Patience: patience}).Of(t.Context(), c)
 		names, more := "none", false
 		if c.Loses != nil {
 			slices.Sort(c.Loses.Names)
@@ -101,7 +105,7 @@ func TestExtent(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := ownToolCall("shell", string(raw), work)
-			facts.Patiently(facts.New(facts.Options{Home: home})).Of(t.Context(), c)
+			facts.New(facts.Options{Home: home, Patience: patience}).Of(t.Context(), c)
 			return c.Extent
 		}
 		before := extent()

@@ -444,7 +444,7 @@ func TestFindOfOurs(t *testing.T) {
 		}
 	}
 	s := newStory(t, "")
-	s.facts = facts.Patiently(facts.New(facts.Options{Home: top, Ours: func() []string { return []string{top + "/u/ours", top + "/u/agent.json-backup-*", top + "/u/none"} }}))
+	s.facts = facts.New(facts.Options{Home: top, Ours: func() []string { return []string{top + "/u/ours", top + "/u/agent.json-backup-*", top + "/u/none"} }, Patience: patience})
 	for name, want := range map[string]bool{
 		"'*.log'": false, "else.log": false, "'odd.?'": false,
 		"odd.text": true, "'*.TEXT'": true, "approvals": true, "ours": true, "u": true, "'*-1'": true, "none": true, "'*'": true,
@@ -460,7 +460,7 @@ func TestFindOfOurs(t *testing.T) {
 func ownStory(t *testing.T, project string) *story {
 	t.Helper()
 	s := newStory(t, "")
-	s.facts = facts.Patiently(facts.New(facts.Options{Home: home, Ours: func() []string { return []string{home + "/.config/thoughtgate"} }}))
+	s.facts = facts.New(facts.Options{Home: home, Ours: func() []string { return []string{home + "/.config/thoughtgate"} }, Patience: patience})
 	s.gate.Facts = s.facts
 	a := s.gate.Attach(t.Context(), gate.Shim{Attachment: "own", Session: "s", Agent: "custom", Project: project, Cwd: project, Server: agenthook.Server, Host: true}, nil)
 	a.Bind(func(v gate.Verdict) { s.toolDeeds <- v })
