@@ -135,20 +135,14 @@ func (s *server) run(ctx context.Context, l net.Listener, typed bool) error {
 	}
 	<-ctx.Done()
 	if err := context.Cause(ctx); errors.Is(err, errDoor) {
-		ctx := context.WithoutCancel(ctx)
-		s.reportAlarm(ctx, err)
-		s.finishAnswers(ctx, web)
+		s.reportAlarm(context.WithoutCancel(ctx), err)
+		// Whoever brought the secret a second time may be the person, and reads why there is nothing to see.
+		answers, cancel := context.WithTimeout(context.WithoutCancel(ctx), headerTimeout)
+		defer cancel()
+		_ = web.Shutdown(answers)
 		return err
 	}
 	return nil
-}
-
-// finishAnswers ends the web server once the answers that are being sent were sent: whoever brought the secret
-// a second time may be the person, and reads why there is nothing to see.
-func (s *server) finishAnswers(ctx context.Context, web *http.Server) {
-	ctx, cancel := context.WithTimeout(ctx, headerTimeout)
-	defer cancel()
-	_ = web.Shutdown(ctx)
 }
 
 // invite tells the person's browser the secret, and waits until somebody has used it.
