@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,6 +140,18 @@ func (f *fakeNotifier) titled(text string) []*shownNote {
 		}
 	}
 	return all
+}
+
+// showsIn waits for a notification whose title contains text, in a test whose clock goes on only meanwhile.
+func (f *fakeNotifier) showsIn(t *testing.T, clock *atomic.Int64, text string) {
+	t.Helper()
+	await(t, "a notification that says "+text, func() bool {
+		if len(f.titled(text)) > 0 {
+			return true
+		}
+		clock.Add(int64(time.Millisecond))
+		return false
+	})
 }
 
 // sees waits for the notification whose title contains text.

@@ -182,13 +182,7 @@ func TestNotifyPressedTooSoon(t *testing.T) {
 	desk := startNotifier(t, n.bus, fullDesktop...)
 	n.start()
 	n.daemon.Ask("ops", "A-7")
-	await(t, "the question is shown", func() bool {
-		if len(desk.titled("A-7")) > 0 {
-			return true
-		}
-		now.Add(int64(time.Millisecond))
-		return false
-	})
+	desk.showsIn(t, &now, "A-7")
 	shown := desk.sees(t, "A-7: write_file")
 	was := now.Swap(began) // it went on while the notification was on its way
 	desk.invoke(t, shown.id, shown.key("Approve"))
@@ -294,13 +288,7 @@ func TestNotifyBurst(t *testing.T) {
 	n.start()
 	n.logs("questions are shown by")
 	n.daemon.Ask("ops", "A-0")
-	await(t, "a question before the burst", func() bool {
-		if len(desk.titled("A-0:")) > 0 {
-			return true
-		}
-		ahead.Add(int64(time.Millisecond))
-		return false
-	})
+	desk.showsIn(t, &ahead, "A-0:")
 	var ids []string
 	for i := range 30 {
 		ids = append(ids, fmt.Sprint("A-", i+1))
