@@ -141,7 +141,8 @@ func TestHookWaitsForAPerson(t *testing.T) {
 }
 
 // A call waits as long as its own hook says, not as the first event of the agent did: it is parked
-// before the agent gives up, of which a busy machine needs some seconds. Repeated, it is judged again, though the agent gives it no id.
+// before the agent gives up. Repeated, it is judged again, though the agent gives it no id. The hook
+// has 12 s, so that a busy machine has some seconds to tell the agent.
 func TestHookParks(t *testing.T) {
 	h := newFixture(t, hookConfiguration)
 	h.StartDaemon()

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// A client gives a call up after five seconds, as the gate is told. It has the
-// official SDK, and gives it up later here: on a busy machine an answer takes its
-// time. A decision that comes after eight is not lost: the client was told to repeat the call, and
-// the repetition is let through, once, also by another daemon than was asked.
+// The gate is told that a client gives a call up after five seconds. A decision that
+// comes after eight is not lost: the client was told to repeat the call, and the
+// repetition is let through, once, also by another daemon than was asked. The client, of
+// the official SDK, waits longer here, since a busy machine may be late with the answer.
 func TestDecisionAfterTheClientsTime(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
